@@ -1,0 +1,184 @@
+"""How long pooling takes, forward and backward, against PyG's poolings and a GCN layer, in one run.
+
+    python benchmarks/operator.py                     # the table and the exponent
+    python benchmarks/operator.py --memory            # peak memory against PyG's ClusterPooling, too
+    python benchmarks/operator.py --quick --json out/operator.json
+
+Times are medians of warm runs; ratios are to ComponentPooling, above 1 where the other is slower. Every method gets the
+same batch and sends ones back from its output features.
+"""
+
+import sys
+
+sys.path.pop(0)  # this folder, where this file would hide the standard library's `operator`
+
+import argparse
+import json
+import math
+import multiprocessing
+import platform
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+import torch_geometric
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from torch import Tensor
+from torch_geometric.nn import ClusterPooling, EdgePooling, GCNConv, SAGPooling, TopKPooling
+from torch_geometric.utils import coalesce, remove_self_loops
+
+import compool
+
+# graphs, nodes a graph, undirected edges a graph: as in PROTEINS and REDDIT-BINARY
+SIZES = {"32 PROTEINS": (32, 39, 73), "32 REDDIT": (32, 430, 498), "128 REDDIT": (128, 430, 498)}
+LARGE = {"1,280 REDDIT": (1280, 430, 498)}
+SCALING = (10, 32, 100, 320, 1000, 3200, 10_000)  # REDDIT-sized graphs: 10 k to 10 M edges
+METHODS: dict[str, Callable[[int], torch.nn.Module]] = {
+    "ComponentPooling": compool.ComponentPooling,
+    "  weights=all": lambda channels: compool.ComponentPooling(channels, weights="all"),
+    "  ClusterPooling": compool.ClusterPooling,
+    "PyG TopKPooling": TopKPooling,
+    "PyG SAGPooling": SAGPooling,
+    "PyG EdgePooling": EdgePooling,
+    "PyG ClusterPooling": ClusterPooling,
+    "PyG GCNConv": lambda channels: GCNConv(channels, channels),
+}
+MOST_NODES = {"PyG EdgePooling": 60_000, "PyG ClusterPooling": 14_000}  # beyond, minutes a run or out of memory
+
+
+def batch_of(graphs: int, nodes: int, edges: int, device: str) -> tuple[Tensor, Tensor]:
+    """Random graphs: edges of both directions, sorted, and the batch vector."""
+    generator = torch.Generator().manual_seed(0)
+    offset = torch.arange(graphs).repeat_interleave(edges) * nodes
+    ends = torch.randint(nodes, (2, graphs * edges), generator=generator) + offset
+    edge_index = coalesce(remove_self_loops(torch.cat([ends, ends.flip(0)], dim=1))[0])
+    return edge_index.to(device), torch.arange(graphs, device=device).repeat_interleave(nodes)
+
+
+def step_of(method: str, size: tuple[int, int, int], channels: int, device: str) -> Callable[[], Any]:
+    """One forward and backward pass, as a function."""
+    edge_index, batch = batch_of(*size, device)
+    torch.manual_seed(0)
+    x = torch.randn(batch.size(0), channels, device=device, requires_grad=True)
+    layer = METHODS[method](channels).to(device)
+    more = {} if isinstance(layer, GCNConv) else {"batch": batch}
+
+    def step() -> None:
+        x.grad = None
+        out = layer(x, edge_index, **more)
+        features = out if isinstance(out, Tensor) else out[0]
+        features.backward(torch.ones_like(features))
+
+    return step
+
+
+def clock(step: Callable[[], Any], device: str) -> float:
+    if device == "cuda":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    step()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def seconds(step: Callable[[], Any], device: str, budget: float) -> float:
+    """The median of warm runs that together take about `budget` seconds."""
+    first = clock(step, device)
+    if first > 4 * budget:
+        return first
+    for _ in range(3):
+        first = clock(step, device)
+    return median(clock(step, device) for _ in range(max(5, min(300, int(budget / first)))))
+
+
+def peak_memory(method: str, size: tuple[int, int, int], channels: int) -> int:
+    """Bytes that one step adds to the peak of a fresh process; a tiny step before it has loaded the code."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_peak_memory, (method, size, channels))
+
+
+def _peak_memory(method: str, size: tuple[int, int, int], channels: int) -> int:
+    step_of(method, (2, 10, 10), channels, "cpu")()
+    step = step_of(method, size, channels, "cpu")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    step()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--channels", type=int, default=128)
+    parser.add_argument("--quick", action="store_true", help="small sizes only, no exponent")
+    parser.add_argument("--memory", action="store_true", help="measure peak memory, on the CPU")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
+    args = parser.parse_args()
+    console, budget = Console(), 0.3 if args.quick else 1.0
+
+    sizes = SIZES if args.quick else SIZES | LARGE
+    times: dict[str, dict[str, float]] = {}
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("poolings", total=len(sizes) * len(METHODS))
+        for name, size in sizes.items():
+            times[name] = {}
+            for method in METHODS:
+                progress.update(task, advance=1, description=f"{name}: {method.strip()}")
+                if size[0] * size[1] <= MOST_NODES.get(method, math.inf):
+                    step = step_of(method, size, args.channels, args.device)
+                    times[name][method] = seconds(step, args.device, budget)
+
+        scaling: dict[int, float] = {}
+        for graphs in () if args.quick else progress.track(SCALING, description="scaling"):
+            size = (graphs, 430, 498)
+            step = step_of("ComponentPooling", size, args.channels, args.device)
+            scaling[batch_of(*size, "cpu")[0].size(1)] = seconds(step, args.device, budget)
+
+    table = Table(title=f"milliseconds forward and backward, {args.channels} channels, {args.device} (times ours)")
+    table.add_column("")
+    for name, size in sizes.items():
+        table.add_column(f"{name}\n{size[0] * size[1]:,} nodes", justify="right")
+    for method in METHODS:
+        cells = []
+        for name in sizes:
+            took, ours = times[name].get(method), times[name]["ComponentPooling"]
+            cells.append("–" if took is None else f"{1e3 * took:,.2f} ({took / ours:,.2f})")
+        table.add_row(method, *cells)
+    console.print(table)
+
+    exponent = None
+    if scaling:
+        x, y = (torch.tensor(list(values), dtype=torch.float64).log() for values in (scaling, scaling.values()))
+        exponent = float(((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum())
+        table = Table("edges", "milliseconds", "ns an edge", title="ComponentPooling by size")
+        for edges, took in scaling.items():
+            table.add_row(f"{edges:,}", f"{1e3 * took:,.2f}", f"{1e9 * took / edges:,.0f}")
+        console.print(table)
+        console.print(f"time grows as edges to the power {exponent:.3f}")
+
+    memory: dict[str, int] = {}
+    if args.memory:
+        for method in ("ComponentPooling", "  ClusterPooling", "PyG ClusterPooling"):
+            memory[method] = peak_memory(method, SIZES["32 REDDIT"], args.channels)
+            share = memory[method] / memory["ComponentPooling"]
+            console.print(
+                f"{method}: peak memory of a step at 32 REDDIT {memory[method] / 2**20:,.1f} MiB ({share:,.1f})"
+            )
+
+    if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        versions = {"python": platform.python_version(), "torch": torch.__version__, "pyg": torch_geometric.__version__}
+        machine = torch.cuda.get_device_name() if args.device == "cuda" else f"{torch.get_num_threads()} CPU threads"
+        numbers = {"seconds": times, "scaling": scaling, "exponent": exponent, "memory": memory}
+        report = {"compool": compool.__version__, "machine": machine, "versions": versions, "channels": args.channels}
+        args.json.write_text(json.dumps({**report, **numbers}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""What an operator's input must be, checked before anything is computed. Errors name the argument, what was given and
+what is allowed.
+"""
+
+import torch
+from torch import Tensor
+
+
+def check_features(x: Tensor, channels: int, weight: Tensor) -> None:
+    """`x` must be floats [N, channels], where the layer's weight is."""
+    if x.dim() != 2 or x.size(1) != channels:
+        raise ValueError(f"x must have shape [nodes, {channels}], the layer's in_channels; got {_shape(x)}")
+    if not x.is_floating_point():
+        raise TypeError(f"x must be of a float dtype, got {x.dtype}; x.float() converts it")
+    if x.device != weight.device:
+        raise ValueError(f"x is on {x.device}, but the layer is on {weight.device}; they must be on one device")
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(
+            f"x is {x.dtype}, but the layer is {weight.dtype}; convert one of them, as in layer.to({x.dtype})"
+        )
+
+
+def check_edge_index(edge_index: Tensor, num_nodes: int, device: torch.device | None = None) -> None:
+    """`edge_index` must be integers [2, E] in 0..num_nodes−1."""
+    if edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise ValueError(f"edge_index must have shape [2, edges], got {_shape(edge_index)}")
+    if edge_index.dtype not in (torch.int64, torch.int32):
+        raise TypeError(f"edge_index must be torch.int64 or torch.int32, got {edge_index.dtype}")
+    if device is not None and edge_index.device != device:
+        raise ValueError(f"edge_index is on {edge_index.device}, but x is on {device}; they must be on one device")
+    if edge_index.numel() and not torch.compiler.is_compiling():
+        low, high = (int(end) for end in edge_index.aminmax())
+        if low < 0 or high >= num_nodes:
+            wrong = low if low < 0 else high
+            raise ValueError(f"edge_index must lie in 0..{num_nodes - 1} for {num_nodes} nodes, got {wrong}")
+
+
+def check_batch(batch: Tensor | None, num_nodes: int, device: torch.device, is_sorted: bool = True) -> None:
+    """`batch` must be integers [num_nodes], sorted if `is_sorted`."""
+    if batch is None:
+        return
+    if batch.dim() != 1 or batch.size(0) != num_nodes:
+        raise ValueError(f"batch must have shape [{num_nodes}], one entry a node, got {_shape(batch)}")
+    if batch.dtype not in (torch.int64, torch.int32):
+        raise TypeError(f"batch must be torch.int64 or torch.int32, got {batch.dtype}")
+    if batch.device != device:
+        raise ValueError(f"batch is on {batch.device}, but x is on {device}; they must be on one device")
+    if is_sorted and not torch.compiler.is_compiling() and bool((batch[1:] < batch[:-1]).any()):
+        at = int((batch[1:] < batch[:-1]).nonzero()[0])
+        one, two = batch[at : at + 2].tolist()
+        raise ValueError(f"batch must be sorted, but node {at} is in graph {one} and node {at + 1} in {two}")
+
+
+def nan_score(edge_score: Tensor) -> ValueError:
+    """The error for scores that are NaN."""
+    edge = int(edge_score.isnan().nonzero()[0])
+    return ValueError(
+        f"the score of edge {edge} (of {edge_score.numel()}) is NaN, which is neither above nor below the threshold: "
+        "x or the layer's weights hold NaN or infinity"
+    )
+
+
+def _shape(t: Tensor) -> list[int]:
+    return list(t.shape)

@@ -1,0 +1,116 @@
+"""CPU kernels with numba: what `_torch` computes, in a pass or two over the data.
+
+Every function takes and returns tensors and equals its namesake in `_torch`. The loops compile when first used and are
+cached on disk. Half precision is computed in float32 and rounded once, at the end.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compool.ops import _numba_kernels as kernels
+from compool.ops._checks import nan_score
+
+
+def _ready(t: Tensor) -> Tensor:
+    """Contiguous and in the precision that the kernels compute in."""
+    return (t.float() if t.dtype in (torch.float16, torch.bfloat16) else t).contiguous()
+
+
+def _ends(edge_index: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    edges = edge_index.contiguous().numpy()
+    return edges[0], edges[1]
+
+
+def distinct(edge_index: Tensor, num_nodes: int) -> Tensor:
+    keep = torch.empty(edge_index.size(1), dtype=torch.bool)
+    source, target = _ends(edge_index)
+    if not kernels.distinct_sorted(source, target, keep.numpy()):
+        order = np.empty(source.size, np.int64)
+        start, seen = np.zeros(num_nodes + 1, np.int64), np.zeros(num_nodes, np.int64)
+        kernels.distinct(source, target, start, order, seen, keep.numpy())
+    return keep
+
+
+def select(edge_score: Tensor, counted: Tensor, threshold: float) -> Tensor:
+    merged = torch.empty_like(counted)
+    if kernels.select(edge_score.contiguous().numpy(), threshold, counted.contiguous().numpy(), merged.numpy()):
+        raise nan_score(edge_score)
+    return merged
+
+
+def pair_sum(ends: Tensor, edge_index: Tensor) -> Tensor:
+    out = ends.new_empty(edge_index.size(1))
+    kernels.pair_sum(ends.contiguous().numpy(), *_ends(edge_index), out.numpy())
+    return out
+
+
+def pair_sum_backward(grad: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
+    out = grad.new_zeros(num_nodes, 2)
+    kernels.pair_sum_backward(grad.contiguous().numpy(), *_ends(edge_index), out.numpy())
+    return out
+
+
+def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+    cluster = torch.empty(num_nodes, dtype=torch.long)
+    order = torch.empty(num_nodes, dtype=torch.long)
+    parent = np.empty(num_nodes, np.int32 if num_nodes < 2**31 else np.int64)
+    number = kernels.components(*_ends(edge_index), merged.contiguous().numpy(), parent, cluster.numpy())
+    ptr = torch.zeros(number + 1, dtype=torch.long)
+    kernels.members(cluster.numpy(), order.numpy(), ptr.numpy())
+    return cluster, order, ptr
+
+
+def weigh(edge_score: Tensor, edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+    weight = edge_score.new_zeros(num_nodes)
+    touched = torch.zeros(num_nodes, dtype=torch.bool)
+    args = (edge_score.contiguous().numpy(), *_ends(edge_index), merged.contiguous().numpy())
+    kernels.weigh(*args, touched.numpy(), weight.numpy())
+    return weight, touched
+
+
+def weigh_backward(grad: Tensor, edge_index: Tensor, merged: Tensor) -> Tensor:
+    out = grad.new_empty(edge_index.size(1))
+    kernels.weigh_backward(grad.contiguous().numpy(), _ends(edge_index)[0], merged.contiguous().numpy(), out.numpy())
+    return out
+
+
+def merge(x: Tensor, weight: Tensor, cluster: Tensor, order: Tensor, ptr: Tensor) -> Tensor:
+    ready = _ready(x)
+    out = ready.new_empty(ptr.size(0) - 1, x.size(1))
+    kernels.merge(ready.numpy(), weight.contiguous().numpy(), order.numpy(), ptr.numpy(), out.numpy())
+    return out.to(x.dtype)
+
+
+def merge_backward(grad: Tensor, x: Tensor, weight: Tensor, cluster: Tensor) -> tuple[Tensor, Tensor]:
+    ready = _ready(x)
+    grad_x, grad_weight = torch.empty_like(ready), torch.empty_like(weight)
+    args = (_ready(grad), ready, weight.contiguous(), cluster, grad_x, grad_weight)
+    kernels.merge_backward(*(t.numpy() for t in args))
+    return grad_x.to(x.dtype), grad_weight
+
+
+def spread(x: Tensor, weight: Tensor, source: Tensor, target: Tensor, num_rows: int) -> Tensor:
+    ready = _ready(x)
+    out = ready.new_zeros(num_rows, x.size(1))
+    args = (ready, weight.contiguous(), source.contiguous(), target.contiguous(), out)
+    kernels.spread(*(t.numpy() for t in args))
+    return out.to(x.dtype)
+
+
+def spread_backward_weight(grad: Tensor, x: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    ready = _ready(x)
+    out = ready.new_empty(source.size(0))
+    args = (_ready(grad), ready, source.contiguous(), target.contiguous(), out)
+    kernels.spread_backward_weight(*(t.numpy() for t in args))
+    return out
+
+
+def connect(edge_index: Tensor, cluster: Tensor, num_clusters: int, self_loops: bool) -> Tensor:
+    source, target = _ends(edge_index)
+    start, seen = np.zeros(num_clusters + 1, np.int64), np.zeros(num_clusters, np.int64)
+    row, length = np.empty(source.size, source.dtype), np.empty(num_clusters, np.int64)
+    total = kernels.connect_rows(source, target, cluster.numpy(), self_loops, start, row, seen, length)
+    out = edge_index.new_empty(2, total)
+    kernels.connect_fill(start, row, length, out.numpy())
+    return out

@@ -1,0 +1,215 @@
+"""The loops behind `_numba`: numpy arrays in, results written into arrays that the caller made.
+
+One thread each, without the GIL: they are bound by memory, and a second thread gained nothing on two cores, where it
+competes with torch's own. Inner loops run over row views, because only then do they vectorise.
+"""
+
+from numba import njit
+
+# Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
+_jit = njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+
+
+@_jit
+def distinct_sorted(source, target, keep):
+    """Fill `keep` and return True if the edges are strictly sorted, else return False."""
+    before_u, before_v = -1, -1
+    for e in range(source.size):
+        u, v = source[e], target[e]
+        if u < before_u or (u == before_u and v <= before_v):
+            return False
+        keep[e] = u != v
+        before_u, before_v = u, v
+    return True
+
+
+@_jit
+def distinct(source, target, start, order, seen, keep):
+    """`start` (N + 1) and `seen` (N) come in as zeros."""
+    for u in source:
+        start[u + 1] += 1
+    for u in range(start.size - 1):
+        start[u + 1] += start[u]
+    for e in range(source.size):  # a stable counting sort by source
+        order[start[source[e]]] = e
+        start[source[e]] += 1
+    for e in order:
+        u, v = source[e], target[e]
+        keep[e] = u != v and seen[v] != u + 1
+        seen[v] = u + 1
+
+
+@_jit
+def select(score, threshold, counted, merged):
+    """Fill `merged`; returns True if a score is NaN."""
+    nan = False
+    for e in range(score.size):
+        nan |= score[e] != score[e]
+        merged[e] = counted[e] & (score[e] > threshold)
+    return nan
+
+
+@_jit
+def pair_sum(ends, source, target, out):
+    for e in range(source.size):
+        out[e] = ends[source[e], 0] + ends[target[e], 1]
+
+
+@_jit
+def pair_sum_backward(grad, source, target, out):
+    for e in range(source.size):
+        out[source[e], 0] += grad[e]
+        out[target[e], 1] += grad[e]
+
+
+@_jit
+def _find(parent, u):
+    while parent[u] != u:
+        parent[u] = parent[parent[u]]
+        u = parent[u]
+    return u
+
+
+@_jit
+def components(source, target, merged, parent, cluster):
+    """Union-find; a root is the smallest member of its tree, so one ascending pass numbers the components."""
+    for u in range(parent.size):
+        parent[u] = u
+    for e in range(source.size):
+        if merged[e]:
+            u, v = _find(parent, source[e]), _find(parent, target[e])
+            if u < v:
+                parent[v] = u
+            else:
+                parent[u] = v
+    number = 0
+    for u in range(parent.size):
+        if parent[u] == u:
+            cluster[u] = number
+            number += 1
+        else:
+            cluster[u] = cluster[parent[u]]
+    return number
+
+
+@_jit
+def members(cluster, order, ptr):
+    """`order`: the nodes sorted by component; component k has order[ptr[k]:ptr[k + 1]]. `ptr` comes in as zeros."""
+    for k in cluster:
+        ptr[k + 1] += 1
+    for k in range(ptr.size - 1):
+        ptr[k + 1] += ptr[k]
+    for i in range(cluster.size):
+        k = cluster[i]
+        order[ptr[k]] = i
+        ptr[k] += 1
+    for k in range(ptr.size - 1, 0, -1):  # each entry has moved to the start of the next
+        ptr[k] = ptr[k - 1]
+    ptr[0] = 0
+
+
+@_jit
+def weigh(score, source, target, merged, touched, weight):
+    """`touched` and `weight` come in as zeros. No branches: which edges merge is hard to predict."""
+    for e in range(source.size):
+        u, v = source[e], target[e]
+        weight[u] += score[e] if merged[e] else 0.0
+        touched[u] |= merged[e]
+        touched[v] |= merged[e]
+    for i in range(touched.size):
+        weight[i] = weight[i] if touched[i] else 1.0
+
+
+@_jit
+def weigh_backward(grad, source, merged, out):
+    for e in range(source.size):
+        g = grad[source[e]]
+        out[e] = g if merged[e] else 0.0
+
+
+@_jit
+def merge(x, weight, order, ptr, out):
+    for k in range(out.shape[0]):
+        row = out[k]
+        row[:] = 0
+        for at in range(ptr[k], ptr[k + 1]):
+            i = order[at]
+            w, member = weight[i], x[i]
+            for c in range(row.size):
+                row[c] += w * member[c]
+
+
+@_jit
+def merge_backward(grad, x, weight, cluster, grad_x, grad_weight):
+    for i in range(x.shape[0]):
+        w, supernode, member, out = weight[i], grad[cluster[i]], x[i], grad_x[i]
+        total = grad_weight.dtype.type(0)
+        for c in range(out.size):
+            total += supernode[c] * member[c]
+            out[c] = w * supernode[c]
+        grad_weight[i] = total
+
+
+@_jit
+def spread(x, weight, source, target, out):
+    """`out` comes in as zeros."""
+    for e in range(source.size):
+        w, row, to = weight[e], x[source[e]], out[target[e]]
+        for c in range(row.size):
+            to[c] += w * row[c]
+
+
+@_jit
+def spread_backward_weight(grad, x, source, target, out):
+    for e in range(source.size):
+        row, to = x[source[e]], grad[target[e]]
+        total = out.dtype.type(0)
+        for c in range(row.size):
+            total += to[c] * row[c]
+        out[e] = total
+
+
+@_jit
+def connect_rows(source, target, cluster, self_loops, start, row, seen, length):
+    """Gather the distinct neighbours of each supernode, sorted: those of k are row[start[k]:][:length[k]].
+
+    `start` (K + 1) and `seen` (K) come in as zeros. Returns how many there are.
+    """
+    for e in range(source.size):
+        k, m = cluster[source[e]], cluster[target[e]]
+        if k != m or (self_loops and source[e] != target[e]):
+            start[k + 1] += 1
+    for k in range(length.size):
+        start[k + 1] += start[k]
+        length[k] = 0
+    for e in range(source.size):
+        k, m = cluster[source[e]], cluster[target[e]]
+        if k != m or (self_loops and source[e] != target[e]):
+            row[start[k] + length[k]] = m
+            length[k] += 1
+    total = 0
+    for k in range(length.size):
+        fill = low = start[k]
+        ordered = True
+        for at in range(low, low + length[k]):
+            m = row[at]
+            if seen[m] != k + 1:
+                seen[m] = k + 1
+                ordered = ordered and (fill == low or row[fill - 1] < m)
+                row[fill] = m
+                fill += 1
+        if not ordered:
+            row[low:fill].sort()
+        length[k] = fill - low
+        total += fill - low
+    return total
+
+
+@_jit
+def connect_fill(start, row, length, out):
+    fill = 0
+    for k in range(length.size):
+        for at in range(start[k], start[k] + length[k]):
+            out[0, fill] = k
+            out[1, fill] = row[at]
+            fill += 1

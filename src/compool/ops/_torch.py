@@ -1,0 +1,97 @@
+"""The kernels in plain torch operations, for every device without kernels of its own; the reference for those that
+have them. Sums of half precision accumulate in float32.
+"""
+
+import torch
+from torch import Tensor
+
+from compool.ops._checks import nan_score
+
+
+def distinct(edge_index: Tensor, num_nodes: int) -> Tensor:
+    source, target = edge_index.long()
+    key, order = torch.sort(source * num_nodes + target, stable=True)
+    keep = torch.ones_like(key, dtype=torch.bool)
+    keep[order[1:]] = key[1:] != key[:-1]
+    return keep.logical_and_(source != target)
+
+
+def select(edge_score: Tensor, counted: Tensor, threshold: float) -> Tensor:
+    if edge_score.isnan().any():
+        raise nan_score(edge_score)
+    return counted & (edge_score > threshold)
+
+
+def pair_sum(ends: Tensor, edge_index: Tensor) -> Tensor:
+    return ends[:, 0].index_select(0, edge_index[0]) + ends[:, 1].index_select(0, edge_index[1])
+
+
+def pair_sum_backward(grad: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
+    sums = [grad.new_zeros(num_nodes).index_add_(0, end, grad) for end in edge_index]
+    return torch.stack(sums, dim=1)
+
+
+def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Every node points at the smallest node it has heard of; each round hooks both ends of every edge, and what they
+    point at, to the smaller of the two, then jumps. Rounds grow with the logarithm of the longest path.
+    """
+    source, target = edge_index.long()[:, merged]
+    nodes = torch.arange(num_nodes, device=edge_index.device)
+    root = nodes
+    while True:
+        a, b = root[source], root[target]
+        low = torch.minimum(a, b)
+        hooked = root.clone()
+        for end in (a, b, source, target):
+            hooked.scatter_reduce_(0, end, low, "amin")
+        hooked = hooked[hooked]
+        if torch.equal(hooked, root):
+            break
+        root = hooked
+    is_root = root == nodes
+    cluster = (is_root.cumsum(0) - 1)[root]
+    number = int(is_root.sum())
+    ptr = torch.zeros(number + 1, dtype=torch.long, device=root.device)
+    torch.cumsum(torch.bincount(cluster, minlength=number), 0, out=ptr[1:])
+    return cluster, torch.argsort(cluster, stable=True), ptr
+
+
+def weigh(edge_score: Tensor, edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+    source, target = edge_index.long()[:, merged]
+    touched = torch.zeros(num_nodes, dtype=torch.bool, device=edge_score.device)
+    touched[source] = True
+    touched[target] = True
+    weight = edge_score.new_zeros(num_nodes).index_add_(0, source, edge_score[merged])
+    return weight.masked_fill_(~touched, 1.0), touched
+
+
+def weigh_backward(grad: Tensor, edge_index: Tensor, merged: Tensor) -> Tensor:
+    return grad.index_select(0, edge_index[0]).masked_fill_(~merged, 0.0)
+
+
+def merge(x: Tensor, weight: Tensor, cluster: Tensor, order: Tensor, ptr: Tensor) -> Tensor:
+    out = weight.new_zeros(ptr.numel() - 1, x.size(1))
+    return out.index_add_(0, cluster, x * weight.unsqueeze(1)).to(x.dtype)
+
+
+def merge_backward(grad: Tensor, x: Tensor, weight: Tensor, cluster: Tensor) -> tuple[Tensor, Tensor]:
+    rows = grad.index_select(0, cluster).to(weight.dtype)
+    return (rows * weight.unsqueeze(1)).to(x.dtype), (rows * x).sum(1)
+
+
+def spread(x: Tensor, weight: Tensor, source: Tensor, target: Tensor, num_rows: int) -> Tensor:
+    out = weight.new_zeros(num_rows, x.size(1))
+    return out.index_add_(0, target, x.index_select(0, source) * weight.unsqueeze(1)).to(x.dtype)
+
+
+def spread_backward_weight(grad: Tensor, x: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    wide = torch.promote_types(x.dtype, torch.float32)
+    return (grad.index_select(0, target).to(wide) * x.index_select(0, source)).sum(1)
+
+
+def connect(edge_index: Tensor, cluster: Tensor, num_clusters: int, self_loops: bool) -> Tensor:
+    source, target = cluster[edge_index[0]], cluster[edge_index[1]]
+    keep = edge_index[0] != edge_index[1] if self_loops else source != target
+    scale = max(num_clusters, 1)
+    key = torch.unique(source[keep] * scale + target[keep])
+    return torch.stack([key // scale, key % scale]).to(edge_index.dtype)

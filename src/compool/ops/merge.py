@@ -1,0 +1,143 @@
+"""Step 4: the features of the supernodes."""
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from compool.ops._library import operator
+from compool.ops.components import Components
+
+_weigh = operator(
+    "weigh(Tensor edge_score, Tensor edge_index, Tensor merged, SymInt num_nodes) -> (Tensor, Tensor)",
+    lambda edge_score, edge_index, merged, num_nodes: (
+        edge_score.new_empty(num_nodes),
+        merged.new_empty(num_nodes),
+    ),
+)
+_weigh_backward = operator(
+    "weigh_backward(Tensor grad, Tensor edge_index, Tensor merged) -> Tensor",
+    lambda grad, edge_index, merged: grad.new_empty(edge_index.size(1)),
+)
+_merge = operator(
+    "merge(Tensor x, Tensor weight, Tensor cluster, Tensor order, Tensor ptr) -> Tensor",
+    lambda x, weight, cluster, order, ptr: x.new_empty(ptr.size(0) - 1, x.size(1)),
+)
+_merge_backward = operator(
+    "merge_backward(Tensor grad, Tensor x, Tensor weight, Tensor cluster) -> (Tensor, Tensor)",
+    lambda grad, x, weight, cluster: (torch.empty_like(x), torch.empty_like(weight)),
+)
+_spread = operator(
+    "spread(Tensor x, Tensor weight, Tensor source, Tensor target, SymInt num_rows) -> Tensor",
+    lambda x, weight, source, target, num_rows: x.new_empty(num_rows, x.size(1)),
+)
+_spread_backward_weight = operator(
+    "spread_backward_weight(Tensor grad, Tensor x, Tensor source, Tensor target) -> Tensor",
+    lambda grad, x, source, target: x.new_empty(source.size(0), dtype=torch.promote_types(x.dtype, torch.float32)),
+)
+
+
+class _Merge(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, edge_score: Tensor, edge_index: Tensor, merged: Tensor, *parts: Tensor) -> Tensor:
+        weight, _ = _weigh(edge_score, edge_index, merged, x.size(0))
+        ctx.save_for_backward(x, weight, edge_index, merged, parts[0])
+        return cast(Tensor, _merge(x, weight, *parts))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, edge_index, merged, cluster = ctx.saved_tensors
+        grad_x, grad_weight = _merge_backward(grad, x, weight, cluster)
+        return grad_x, _weigh_backward(grad_weight, edge_index, merged), None, None, None, None, None
+
+
+class _Spread(torch.autograd.Function):
+    """out[target] += weight · x[source], edge by edge, with no E × d tensor either way."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, source: Tensor, target: Tensor, num_rows: int) -> Tensor:
+        ctx.save_for_backward(x, weight, source, target)
+        return cast(Tensor, _spread(x, weight, source, target, num_rows))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, source, target = ctx.saved_tensors
+        grad_x = _spread(grad, weight, target, source, x.size(0))
+        return grad_x, _spread_backward_weight(grad, x, source, target), None, None, None
+
+
+def merge(x: Tensor, edge_score: Tensor, edge_index: Tensor, merged: Tensor, parts: Components) -> Tensor:
+    r"""Sum the features of each component, a node weighted by the scores of its merged edges.
+
+    :math:`X' = (W C)^\top X` (Eq. 4) with :math:`W` of Eq. 3. Each row of :math:`W` only reaches its own component, so
+
+    .. math:: w_i = \sum_{(i, j) \in \mathcal{E}_m} S_{ij}, \quad w_i = 1 \text{ if no merged edge touches } i,
+        \quad x'_k = \sum_{i \in k} w_i x_i.
+
+    A node that only an incoming edge merges has weight 0. Forward and backward are O(N·d + E).
+
+    Args:
+        x: node features [N, d].
+        edge_score: scores [E].
+        edge_index: edges [2, E].
+        merged: mask [E] of the merged edges.
+        parts: their components.
+
+    Returns:
+        The features of the supernodes [K, d].
+
+    Example:
+        >>> from compool.ops import components
+        >>> edge_index, merged = torch.tensor([[0, 1], [1, 0]]), torch.tensor([True, True])
+        >>> x, edge_score = torch.tensor([[1.0], [10.0], [5.0]]), torch.tensor([0.5, 0.2])
+        >>> merge(x, edge_score, edge_index, merged, components(edge_index, merged, num_nodes=3))
+        tensor([[2.5000],
+                [5.0000]])
+    """
+    return cast(Tensor, _Merge.apply(x, edge_score, edge_index, merged, *parts))
+
+
+def merge_all(
+    x: Tensor,
+    edge_score: Tensor,
+    edge_index: Tensor,
+    merged: Tensor,
+    parts: Components,
+    counted: Tensor | None = None,
+) -> Tensor:
+    r"""Sum the features of each component with the scores of *all* edges, as the paper's released code and PyG do.
+
+    .. math:: x'_k = \sum_{(i, j) \in \mathcal{E},\, j \in k} S_{ij} x_i + \sum_{i \in k \text{ untouched}} x_i
+
+    Here :math:`W` holds the scores of edges that were not merged too: they carry features from one supernode to
+    another, with negative weights where scores are negative. O(N·d + E·d) time, no E × d tensor on the CPU.
+
+    Args:
+        x: node features [N, d].
+        edge_score: scores [E].
+        edge_index: edges [2, E].
+        merged: mask [E] of the merged edges.
+        parts: their components.
+        counted: mask [E] of the edges that count (see :func:`~compool.ops.distinct`), all by default.
+
+    Returns:
+        The features of the supernodes [K, d].
+
+    Example:
+        >>> from compool.ops import components
+        >>> edge_index, merged = torch.tensor([[0, 1], [1, 0]]), torch.tensor([False, False])
+        >>> x, edge_score = torch.tensor([[1.0], [10.0]]), torch.tensor([-0.5, -0.5])
+        >>> merge_all(x, edge_score, edge_index, merged, components(edge_index, merged, num_nodes=2))
+        tensor([[-4.0000],
+                [ 9.5000]])
+    """
+    _, touched = _weigh(edge_score.detach(), edge_index, merged, x.size(0))
+    alone = (~touched).nonzero().squeeze(1)
+    weight = edge_score if counted is None else edge_score * counted
+    weight = torch.cat([weight, weight.new_ones(alone.size(0))])
+    source = torch.cat([edge_index[0].long(), alone])
+    target = parts.cluster[torch.cat([edge_index[1].long(), alone])]
+    return cast(Tensor, _Spread.apply(x, weight, source, target, parts.number))

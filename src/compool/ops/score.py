@@ -1,0 +1,115 @@
+"""Step 1: a score for every edge."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from compool.ops._library import operator
+
+_pair_sum = operator(
+    "pair_sum(Tensor ends, Tensor edge_index) -> Tensor",
+    lambda ends, edge_index: ends.new_empty(edge_index.size(1)),
+)
+_pair_sum_backward = operator(
+    "pair_sum_backward(Tensor grad, Tensor edge_index, SymInt num_nodes) -> Tensor",
+    lambda grad, edge_index, num_nodes: grad.new_empty(num_nodes, 2),
+)
+
+
+class _Score(torch.autograd.Function):
+    """The raw scores, and `x` once more.
+
+    Whatever uses that `x` sends its gradient here, where the scores' share is added in place: one N × d tensor less
+    than if autograd added the two. The gradient must come from an operator that made it afresh, as merging does.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, halves: Tensor, bias: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(x, halves, edge_index)
+        ctx.set_materialize_grads(False)
+        ends = F.linear(x, halves, bias).to(_score_dtype(x))
+        return _pair_sum(ends, edge_index), x.view_as(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor | None, grad_x: Tensor | None) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return grad_x, None, None, None
+        x, halves, edge_index = ctx.saved_tensors
+        ends = _pair_sum_backward(grad, edge_index, x.size(0))
+        bias, ends = ends.sum(0).to(x.dtype), ends.to(x.dtype)
+        grad_x = ends @ halves if grad_x is None else grad_x.addmm_(ends, halves)
+        return grad_x, ends.t() @ x, bias, None
+
+
+def _score_dtype(x: Tensor) -> torch.dtype:
+    return torch.promote_types(x.dtype, torch.float32)
+
+
+def score(
+    x: Tensor,
+    edge_index: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    activation: Callable[[Tensor], Tensor] = torch.tanh,
+    dropout: float = 0.0,
+    symmetric: bool = False,
+) -> Tensor:
+    r"""Score every edge by its two end nodes: :math:`S_{ij} = \sigma(\psi(x_i, x_j) + b)` (Eq. 1).
+
+    :math:`\psi` is linear in the concatenated features, so that it is a sum of one number from each end: the cost is
+    O(N·d + E), and no tensor of E × 2d is made. Scores of half-precision features are float32.
+
+    Args:
+        x: node features [N, d].
+        edge_index: edges [2, E].
+        weight: the linear map :math:`\psi`, [1, 2d].
+        bias: :math:`b`, [1].
+        activation: :math:`\sigma`.
+        dropout: probability with which a raw score is set to zero, the others growing by 1 / (1 − dropout).
+        symmetric: score both directions of an edge by the mean of their raw scores; dropout takes both or neither.
+
+    Returns:
+        Scores [E].
+
+    Example:
+        >>> x = torch.tensor([[1.0], [2.0]])
+        >>> weight = torch.tensor([[1.0, -1.0]])
+        >>> score(x, torch.tensor([[0, 1], [1, 0]]), weight, torch.tensor([0.5]), activation=lambda raw: raw)
+        tensor([-0.5000,  1.5000])
+    """
+    return score_and_pass(x, edge_index, weight, bias, activation, dropout, symmetric)[0]
+
+
+def score_and_pass(
+    x: Tensor,
+    edge_index: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    activation: Callable[[Tensor], Tensor] = torch.tanh,
+    dropout: float = 0.0,
+    symmetric: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """:func:`score`, and the `x` that merging must use so that both gradients meet in one place."""
+    halves = weight.view(2, -1)
+    if symmetric:
+        halves = halves.mean(0, keepdim=True).expand(2, -1)
+    raw, through = _Score.apply(x, halves, F.pad(bias, (0, 1)), edge_index)
+    if dropout > 0:
+        raw = _drop_pairs(raw, edge_index, dropout) if symmetric else F.dropout(raw, dropout)
+    return activation(raw), through if x.requires_grad else x
+
+
+def _drop_pairs(raw: Tensor, edge_index: Tensor, dropout: float) -> Tensor:
+    """Dropout that treats (i, j) and (j, i) alike: a hash of the pair and one random seed decides."""
+    low, high = edge_index.amin(0).long(), edge_index.amax(0).long()
+    seed = torch.randint(2**62, (1,), device=raw.device)
+    bits = (low * -7046029254386353131 + high) * -4417276706812531889 + seed  # odd constants of SplitMix64
+    for _ in range(2):
+        bits = (bits ^ ((bits >> 31) & 0x1FFFFFFFF)) * -7723592293110705685
+    uniform = ((bits >> 40) & 0xFFFFFF).to(raw.dtype) / 2**24
+    return raw * (uniform >= dropout) / (1 - dropout)

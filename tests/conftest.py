@@ -1,0 +1,18 @@
+import pytest
+import torch
+from hypothesis import settings
+
+settings.register_profile("compool", deadline=None, max_examples=150)  # the first call of a kernel compiles it
+settings.load_profile("compool")
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture(params=["kernels", "torch"])
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Runs a test twice: with the kernels of the device, and with the plain torch operations."""
+    monkeypatch.setattr("compool.ops._library.only_torch", request.param == "torch")
+    return str(request.param)

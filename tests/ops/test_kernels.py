@@ -1,0 +1,92 @@
+"""Every kernel of `_numba` against its namesake in `_torch`."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+
+from compool.ops import _numba, _torch
+from tests.graphs import SHAPES, Graph, graphs, random_graph
+
+
+def public(module: object) -> set[str]:
+    own = {name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
+    return {name for name in own if not name.startswith("_")}
+
+
+def test_both_modules_have_the_same_kernels() -> None:
+    assert public(_numba) == public(_torch)
+
+
+def same(ours: object, theirs: object) -> None:
+    ours, theirs = (value if isinstance(value, tuple) else (value,) for value in (ours, theirs))
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = torch.float64) -> None:
+    def both(name: str, *args: object) -> object:
+        theirs = getattr(_torch, name)(*args)
+        same(getattr(_numba, name)(*args), theirs)
+        return theirs
+
+    num_edges = edge_index.size(1)
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    x = torch.randn(num_nodes, 5, dtype=dtype)
+    counted = both("distinct", edge_index, num_nodes)
+    raw = both("pair_sum", torch.randn(num_nodes, 2, dtype=wide), edge_index)
+    both("pair_sum_backward", torch.randn(num_edges, dtype=wide), edge_index, num_nodes)
+    score = raw.tanh()
+    merged = both("select", score, counted, 0.3)
+    cluster, order, ptr = both("components", edge_index, merged, num_nodes)
+    number = ptr.numel() - 1
+    weight, _touched = both("weigh", score, edge_index, merged, num_nodes)
+    both("weigh_backward", torch.randn(num_nodes, dtype=wide), edge_index, merged)
+    both("merge", x, weight, cluster, order, ptr)
+    grad = torch.randn(number, 5, dtype=dtype)
+    both("merge_backward", grad, x, weight, cluster)
+    source, target = edge_index[0], cluster[edge_index[1]]
+    both("spread", x, score, source, target, number)
+    both("spread_backward_weight", grad, x, source, target)
+    for self_loops in (False, True):
+        both("connect", edge_index, cluster, number, self_loops)
+
+
+@given(graphs())
+def test_small_graphs(graph: Graph) -> None:
+    check_all(graph.edge_index, graph.x.size(0))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shapes(shape: str) -> None:
+    num_nodes, edge_index = SHAPES[shape]
+    check_all(edge_index, num_nodes)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_precisions(dtype: torch.dtype) -> None:
+    check_all(random_graph(200, 400), 200, dtype)
+
+
+def test_int32_edges() -> None:
+    check_all(random_graph(200, 400).int(), 200)
+
+
+def test_strided_input() -> None:
+    check_all(random_graph(200, 400).t().contiguous().t(), 200)
+
+
+def test_half_precision_sums_in_float32() -> None:
+    # 4096 + 1 is 4096 in float16: a running sum in half precision would stand still
+    x = torch.cat([torch.tensor([[4096.0]]), torch.ones(512, 1)]).half()
+    cluster, weight = torch.zeros(513, dtype=torch.long), torch.ones(513)
+    order, ptr = torch.arange(513), torch.tensor([0, 513])
+    for module in (_numba, _torch):
+        assert module.merge(x, weight, cluster, order, ptr).tolist() == [[4608.0]]
+
+
+def test_unsorted_long_rows_come_out_sorted() -> None:
+    targets = torch.randperm(5000, generator=torch.Generator().manual_seed(3))
+    edge_index = torch.stack([torch.zeros_like(targets), targets])
+    out = _numba.connect(edge_index, torch.arange(5000), 5000, False)
+    assert np.array_equal(out.numpy(), [np.zeros(4999), np.arange(1, 5000)])
