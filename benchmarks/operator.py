@@ -17,7 +17,6 @@ import json
 import math
 import multiprocessing
 import platform
-import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -89,13 +88,10 @@ def clock(step: Callable[[], Any], device: str) -> float:
 
 
 def seconds(step: Callable[[], Any], device: str, budget: float) -> float:
-    """The median of warm runs that together take about `budget` seconds."""
-    first = clock(step, device)
-    if first > 4 * budget:
-        return first
-    for _ in range(3):
-        first = clock(step, device)
-    return median(clock(step, device) for _ in range(max(5, min(300, int(budget / first)))))
+    """The median of warm runs that together take about `budget` seconds: at least three, at most 300."""
+    clock(step, device)
+    warm = clock(step, device)
+    return median(clock(step, device) for _ in range(max(3, min(300, int(budget / warm)))))
 
 
 def peak_memory(method: str, size: tuple[int, int, int], channels: int) -> int:
@@ -107,9 +103,15 @@ def peak_memory(method: str, size: tuple[int, int, int], channels: int) -> int:
 def _peak_memory(method: str, size: tuple[int, int, int], channels: int) -> int:
     step_of(method, (2, 10, 10), channels, "cpu")()
     step = step_of(method, size, channels, "cpu")
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew from what is held now (Linux)
+    before = _held("VmRSS")
     step()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    return _held("VmHWM") - before
+
+
+def _held(field: str) -> int:
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
+    return int(line.split()[1]) * 1024
 
 
 def main() -> None:
@@ -120,7 +122,7 @@ def main() -> None:
     parser.add_argument("--memory", action="store_true", help="measure peak memory, on the CPU")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
     args = parser.parse_args()
-    console, budget = Console(), 0.3 if args.quick else 1.0
+    console, budget = Console(width=120), 0.3 if args.quick else 1.0
 
     sizes = SIZES if args.quick else SIZES | LARGE
     times: dict[str, dict[str, float]] = {}
@@ -140,10 +142,12 @@ def main() -> None:
             step = step_of("ComponentPooling", size, args.channels, args.device)
             scaling[batch_of(*size, "cpu")[0].size(1)] = seconds(step, args.device, budget)
 
-    table = Table(title=f"milliseconds forward and backward, {args.channels} channels, {args.device} (times ours)")
-    table.add_column("")
+    table = Table(
+        title=f"milliseconds forward and backward (times ComponentPooling's): {args.channels} channels, {args.device}"
+    )
+    table.add_column("", no_wrap=True)
     for name, size in sizes.items():
-        table.add_column(f"{name}\n{size[0] * size[1]:,} nodes", justify="right")
+        table.add_column(f"{name}\n{size[0] * size[1]:,} nodes", justify="right", no_wrap=True)
     for method in METHODS:
         cells = []
         for name in sizes:

@@ -47,7 +47,7 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
     both("merge_backward", grad, x, weight, cluster)
     source, target = edge_index[0], cluster[edge_index[1]]
     both("spread", x, score, source, target, number)
-    both("spread_backward_weight", grad, x, source, target)
+    both("spread_backward", grad, x, score, source, target)
     for self_loops in (False, True):
         both("connect", edge_index, cluster, number, self_loops)
 

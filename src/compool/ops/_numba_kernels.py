@@ -160,13 +160,15 @@ def spread(x, weight, source, target, out):
 
 
 @_jit
-def spread_backward_weight(grad, x, source, target, out):
+def spread_backward(grad, x, weight, source, target, grad_x, grad_weight):
+    """`grad_x` comes in as zeros."""
     for e in range(source.size):
-        row, to = x[source[e]], grad[target[e]]
-        total = out.dtype.type(0)
+        w, to, row, out = weight[e], grad[target[e]], x[source[e]], grad_x[source[e]]
+        total = grad_weight.dtype.type(0)
         for c in range(row.size):
             total += to[c] * row[c]
-        out[e] = total
+            out[c] += w * to[c]
+        grad_weight[e] = total
 
 
 @_jit

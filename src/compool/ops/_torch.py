@@ -84,9 +84,11 @@ def spread(x: Tensor, weight: Tensor, source: Tensor, target: Tensor, num_rows: 
     return out.index_add_(0, target, x.index_select(0, source) * weight.unsqueeze(1)).to(x.dtype)
 
 
-def spread_backward_weight(grad: Tensor, x: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    wide = torch.promote_types(x.dtype, torch.float32)
-    return (grad.index_select(0, target).to(wide) * x.index_select(0, source)).sum(1)
+def spread_backward(grad: Tensor, x: Tensor, weight: Tensor, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    rows = grad.index_select(0, target).to(weight.dtype)
+    grad_weight = (rows * x.index_select(0, source)).sum(1)
+    grad_x = weight.new_zeros(x.shape).index_add_(0, source, rows * weight.unsqueeze(1))
+    return grad_x.to(x.dtype), grad_weight
 
 
 def connect(edge_index: Tensor, cluster: Tensor, num_clusters: int, self_loops: bool) -> Tensor:

@@ -32,9 +32,9 @@ _spread = operator(
     "spread(Tensor x, Tensor weight, Tensor source, Tensor target, SymInt num_rows) -> Tensor",
     lambda x, weight, source, target, num_rows: x.new_empty(num_rows, x.size(1)),
 )
-_spread_backward_weight = operator(
-    "spread_backward_weight(Tensor grad, Tensor x, Tensor source, Tensor target) -> Tensor",
-    lambda grad, x, source, target: x.new_empty(source.size(0), dtype=torch.promote_types(x.dtype, torch.float32)),
+_spread_backward = operator(
+    "spread_backward(Tensor grad, Tensor x, Tensor weight, Tensor source, Tensor target) -> (Tensor, Tensor)",
+    lambda grad, x, weight, source, target: (torch.empty_like(x), torch.empty_like(weight)),
 )
 
 
@@ -64,9 +64,7 @@ class _Spread(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, source, target = ctx.saved_tensors
-        grad_x = _spread(grad, weight, target, source, x.size(0))
-        return grad_x, _spread_backward_weight(grad, x, source, target), None, None, None
+        return *_spread_backward(grad, *ctx.saved_tensors), None, None, None
 
 
 def merge(x: Tensor, edge_score: Tensor, edge_index: Tensor, merged: Tensor, parts: Components) -> Tensor:
