@@ -105,3 +105,5 @@ def test_bad_settings() -> None:
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match=r"edge_index must lie in 0\.\.29 for 30 nodes, got 30"):
         compool.ClusterPooling(3)(torch.randn(30, 3), torch.tensor([[0], [30]]))
+    with pytest.raises(ValueError, match=r"the score of edge 0 \(of 1\) is NaN"):
+        compool.ClusterPooling(3)(torch.full((30, 3), torch.nan), torch.tensor([[0], [1]]))

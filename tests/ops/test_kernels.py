@@ -18,10 +18,10 @@ def test_both_modules_have_the_same_kernels() -> None:
     assert public(_numba) == public(_torch)
 
 
-def same(ours: object, theirs: object) -> None:
+def same(ours: object, theirs: object, **tolerance: float) -> None:
     ours, theirs = (value if isinstance(value, tuple) else (value,) for value in (ours, theirs))
     for a, b in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(a, b)
+        torch.testing.assert_close(a, b, **tolerance)
 
 
 def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = torch.float64) -> None:
@@ -30,21 +30,23 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
         same(getattr(_numba, name)(*args), theirs)
         return theirs
 
-    num_edges = edge_index.size(1)
     wide = torch.float64 if dtype == torch.float64 else torch.float32
-    x = torch.randn(num_nodes, 5, dtype=dtype)
-    counted = both("distinct", edge_index, num_nodes)
-    raw = both("pair_sum", torch.randn(num_nodes, 2, dtype=wide), edge_index)
-    both("pair_sum_backward", torch.randn(num_edges, dtype=wide), edge_index, num_nodes)
-    score = raw.tanh()
-    merged = both("select", score, counted, 0.3)
+    x, halves = torch.randn(num_nodes, 5, dtype=dtype), torch.randn(2, 5, dtype=dtype)
+    score = both("score", torch.randn(num_nodes, 2, dtype=wide), edge_index).tanh()
+    merged, _counted = both("select", score, edge_index, num_nodes, 0.3)
     cluster, order, ptr = both("components", edge_index, merged, num_nodes)
     number = ptr.numel() - 1
-    weight, _touched = both("weigh", score, edge_index, merged, num_nodes)
-    both("weigh_backward", torch.randn(num_nodes, dtype=wide), edge_index, merged)
-    both("merge", x, weight, cluster, order, ptr)
+    _out, weight = both("merge", x, score, edge_index, merged, cluster, order, ptr)
     grad = torch.randn(number, 5, dtype=dtype)
-    both("merge_backward", grad, x, weight, cluster)
+    grad_x, grad_score = both("merge_backward", grad, x, weight, edge_index, merged, cluster)
+    ours, theirs = grad_x.clone(), grad_x.clone()
+    rounding = {} if dtype == wide else {"rtol": 0.05, "atol": 0.05}
+    same(
+        _numba.score_backward(grad_score, edge_index, x, halves, ours),
+        _torch.score_backward(grad_score, edge_index, x, halves, theirs),
+        **rounding,
+    )
+    same(ours, theirs, **rounding)
     source, target = edge_index[0], cluster[edge_index[1]]
     both("spread", x, score, source, target, number)
     both("spread_backward", grad, x, score, source, target)
@@ -79,10 +81,11 @@ def test_strided_input() -> None:
 def test_half_precision_sums_in_float32() -> None:
     # 4096 + 1 is 4096 in float16: a running sum in half precision would stand still
     x = torch.cat([torch.tensor([[4096.0]]), torch.ones(512, 1)]).half()
-    cluster, weight = torch.zeros(513, dtype=torch.long), torch.ones(513)
-    order, ptr = torch.arange(513), torch.tensor([0, 513])
+    circle = torch.stack([torch.arange(513), torch.arange(513).roll(1)])
+    parts = (torch.zeros(513, dtype=torch.long), torch.arange(513), torch.tensor([0, 513]))
     for module in (_numba, _torch):
-        assert module.merge(x, weight, cluster, order, ptr).tolist() == [[4608.0]]
+        out, _ = module.merge(x, torch.ones(513), circle, torch.ones(513, dtype=torch.bool), *parts)
+        assert out.tolist() == [[4608.0]]
 
 
 def test_unsorted_long_rows_come_out_sorted() -> None:

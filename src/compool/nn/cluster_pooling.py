@@ -7,7 +7,7 @@ from torch import Tensor
 from torch_geometric.nn.pool.cluster_pool import UnpoolInfo
 
 from compool import ops
-from compool.ops._checks import check_batch, check_edge_index, check_features
+from compool.ops._checks import check_batch, check_edge_index, check_features, check_scores
 from compool.ops.score import score_and_pass
 
 _METHODS = {
@@ -79,9 +79,9 @@ class ClusterPooling(torch_geometric.nn.ClusterPooling):
         dropout = self.dropout if self.training else 0.0
         activation = _METHODS[self.edge_score_method]
         edge_score, x = score_and_pass(x, edge_index, self.lin.weight, self.lin.bias, activation, dropout)
-        merged = ops.select(edge_score, self.threshold)
-        parts = ops.components(edge_index, merged, num_nodes)
-        x_out = ops.merge_all(x, edge_score, edge_index, merged, parts)
+        check_scores(edge_score)
+        parts = ops.components(edge_index, edge_score > self.threshold, num_nodes)
+        x_out = ops.merge_all(x, edge_score, edge_index, None, parts)
         unpool_info = UnpoolInfo(edge_index, parts.cluster, batch)
         return x_out, ops.connect(edge_index, parts), batch[parts.first], unpool_info
 

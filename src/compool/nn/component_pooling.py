@@ -118,13 +118,12 @@ class ComponentPooling(torch.nn.Module):
         edge_score, x = score_and_pass(
             x, edge_index, self.lin.weight, self.lin.bias, self.activation, dropout, self.symmetric
         )
-        counted = ops.distinct(edge_index, num_nodes)
-        merged = ops.select(edge_score, self.threshold, counted)
+        merged, counted = ops.select(edge_score, edge_index, num_nodes, self.threshold)
         parts = ops.components(edge_index, merged, num_nodes)
         if self.weights == "merged":
             x = ops.merge(x, edge_score, edge_index, merged, parts)
         else:
-            x = ops.merge_all(x, edge_score, edge_index, merged, parts, counted)
+            x = ops.merge_all(x, edge_score, edge_index, counted, parts)
         batch = parts.cluster.new_zeros(parts.number) if batch is None else batch[parts.first]
         return Pooled(x, ops.connect(edge_index, parts, self.self_loops), batch, parts.cluster, edge_score)
 

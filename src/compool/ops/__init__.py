@@ -9,14 +9,14 @@ from compool.ops.connect import connect
 from compool.ops.lift import lift
 from compool.ops.merge import merge, merge_all
 from compool.ops.score import score
-from compool.ops.select import distinct, select
+from compool.ops.select import Selection, select
 
 __all__ = [
     "Components",
+    "Selection",
     "components",
     "connect",
     "connected_components",
-    "distinct",
     "lift",
     "merge",
     "merge_all",

@@ -51,6 +51,12 @@ def check_batch(batch: Tensor | None, num_nodes: int, device: torch.device, is_s
         raise ValueError(f"batch must be sorted, but node {at} is in graph {one} and node {at + 1} in {two}")
 
 
+def check_scores(edge_score: Tensor) -> None:
+    """Scores must not be NaN."""
+    if not torch.compiler.is_compiling() and bool(edge_score.isnan().any()):
+        raise nan_score(edge_score)
+
+
 def nan_score(edge_score: Tensor) -> ValueError:
     """The error for scores that are NaN."""
     edge = int(edge_score.isnan().nonzero()[0])

@@ -14,7 +14,7 @@ from compool.ops._checks import nan_score
 
 def _ready(t: Tensor) -> Tensor:
     """Contiguous and in the precision that the kernels compute in."""
-    return (t.float() if t.dtype in (torch.float16, torch.bfloat16) else t).contiguous()
+    return t.contiguous() if t.dtype in (torch.float32, torch.float64) else t.float().contiguous()
 
 
 def _empty_like(t: Tensor, rows: int) -> Tensor:
@@ -30,33 +30,34 @@ def _ends(edge_index: Tensor) -> tuple[np.ndarray, np.ndarray]:
     return edges[0], edges[1]
 
 
-def distinct(edge_index: Tensor, num_nodes: int) -> Tensor:
-    keep = torch.empty(edge_index.size(1), dtype=torch.bool)
+def score(ends: Tensor, edge_index: Tensor) -> Tensor:
+    out = ends.new_empty(edge_index.size(1))
+    kernels.score(ends.contiguous().numpy(), *_ends(edge_index), out.numpy())
+    return out
+
+
+def score_backward(
+    grad: Tensor, edge_index: Tensor, x: Tensor, halves: Tensor, grad_x: Tensor
+) -> tuple[Tensor, Tensor]:
+    ready, total = _ready(x), _ready(grad_x)
+    ends, grad_halves = grad.new_zeros(x.size(0), 2), grad.new_zeros(halves.shape)
+    args = (ready, _ready(halves), ends, total, grad_halves)
+    kernels.score_backward(grad.contiguous().numpy(), *_ends(edge_index), *(t.numpy() for t in args))
+    if total is not grad_x:
+        grad_x.copy_(total)
+    return grad_halves.to(halves.dtype), ends[:, 0].sum().to(halves.dtype)
+
+
+def select(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float) -> tuple[Tensor, Tensor]:
+    counted, merged = torch.empty(2, edge_index.size(1), dtype=torch.bool)
     source, target = _ends(edge_index)
-    if not kernels.distinct_sorted(source, target, keep.numpy()):
+    if not kernels.distinct_sorted(source, target, counted.numpy()):
         order = np.empty(source.size, np.int64)
         start, seen = np.zeros(num_nodes + 1, np.int64), np.zeros(num_nodes, np.int64)
-        kernels.distinct(source, target, start, order, seen, keep.numpy())
-    return keep
-
-
-def select(edge_score: Tensor, counted: Tensor, threshold: float) -> Tensor:
-    merged = torch.empty_like(counted)
-    if kernels.select(edge_score.contiguous().numpy(), threshold, counted.contiguous().numpy(), merged.numpy()):
+        kernels.distinct(source, target, start, order, seen, counted.numpy())
+    if kernels.select(edge_score.contiguous().numpy(), threshold, counted.numpy(), merged.numpy()):
         raise nan_score(edge_score)
-    return merged
-
-
-def pair_sum(ends: Tensor, edge_index: Tensor) -> Tensor:
-    out = ends.new_empty(edge_index.size(1))
-    kernels.pair_sum(ends.contiguous().numpy(), *_ends(edge_index), out.numpy())
-    return out
-
-
-def pair_sum_backward(grad: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
-    out = grad.new_zeros(num_nodes, 2)
-    kernels.pair_sum_backward(grad.contiguous().numpy(), *_ends(edge_index), out.numpy())
-    return out
+    return merged, counted
 
 
 def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -69,33 +70,25 @@ def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tens
     return cluster, order, ptr
 
 
-def weigh(edge_score: Tensor, edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    weight = edge_score.new_zeros(num_nodes)
-    touched = torch.zeros(num_nodes, dtype=torch.bool)
-    args = (edge_score.contiguous().numpy(), *_ends(edge_index), merged.contiguous().numpy())
-    kernels.weigh(*args, touched.numpy(), weight.numpy())
-    return weight, touched
-
-
-def weigh_backward(grad: Tensor, edge_index: Tensor, merged: Tensor) -> Tensor:
-    out = grad.new_empty(edge_index.size(1))
-    kernels.weigh_backward(grad.contiguous().numpy(), _ends(edge_index)[0], merged.contiguous().numpy(), out.numpy())
-    return out
-
-
-def merge(x: Tensor, weight: Tensor, cluster: Tensor, order: Tensor, ptr: Tensor) -> Tensor:
-    ready = _ready(x)
+def merge(
+    x: Tensor, edge_score: Tensor, edge_index: Tensor, merged: Tensor, cluster: Tensor, order: Tensor, ptr: Tensor
+) -> tuple[Tensor, Tensor]:
+    ready, weight = _ready(x), edge_score.new_zeros(x.size(0))
     out = _empty_like(ready, ptr.size(0) - 1)
-    kernels.merge(ready.numpy(), weight.contiguous().numpy(), order.numpy(), ptr.numpy(), out.numpy())
-    return out.to(x.dtype)
+    args = (edge_score.contiguous(), edge_index[0].contiguous(), merged.contiguous(), order, ptr, weight, out)
+    kernels.merge(ready.numpy(), *(t.numpy() for t in args))
+    return out.to(x.dtype), weight
 
 
-def merge_backward(grad: Tensor, x: Tensor, weight: Tensor, cluster: Tensor) -> tuple[Tensor, Tensor]:
+def merge_backward(
+    grad: Tensor, x: Tensor, weight: Tensor, edge_index: Tensor, merged: Tensor, cluster: Tensor
+) -> tuple[Tensor, Tensor]:
     ready = _ready(x)
     grad_x, grad_weight = _empty_like(ready, x.size(0)), torch.empty_like(weight)
-    args = (_ready(grad), ready, weight.contiguous(), cluster, grad_x, grad_weight)
-    kernels.merge_backward(*(t.numpy() for t in args))
-    return grad_x.to(x.dtype), grad_weight
+    grad_score = weight.new_empty(edge_index.size(1))
+    args = (_ready(grad), ready, weight, edge_index[0].contiguous(), merged.contiguous(), cluster)
+    kernels.merge_backward(*(t.numpy() for t in (*args, grad_weight, grad_x, grad_score)))
+    return grad_x.to(x.dtype), grad_score
 
 
 def spread(x: Tensor, weight: Tensor, source: Tensor, target: Tensor, num_rows: int) -> Tensor:

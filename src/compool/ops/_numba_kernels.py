@@ -50,16 +50,25 @@ def select(score, threshold, counted, merged):
 
 
 @_jit
-def pair_sum(ends, source, target, out):
+def score(ends, source, target, out):
     for e in range(source.size):
         out[e] = ends[source[e], 0] + ends[target[e], 1]
 
 
 @_jit
-def pair_sum_backward(grad, source, target, out):
+def score_backward(grad, source, target, x, halves, ends, grad_x, grad_halves):
+    """Adds to `grad_x`; `ends`, the gradient of what the two ends contribute, and `grad_halves` come in as zeros."""
     for e in range(source.size):
-        out[source[e], 0] += grad[e]
-        out[target[e], 1] += grad[e]
+        ends[source[e], 0] += grad[e]
+        ends[target[e], 1] += grad[e]
+    left, right, grad_left, grad_right = halves[0], halves[1], grad_halves[0], grad_halves[1]
+    for i in range(x.shape[0]):
+        a, b, row, out = ends[i, 0], ends[i, 1], x[i], grad_x[i]
+        if a != 0 or b != 0:  # else no merged edge is near
+            for c in range(row.size):
+                out[c] += a * left[c] + b * right[c]
+                grad_left[c] += a * row[c]
+                grad_right[c] += b * row[c]
 
 
 @_jit
@@ -109,28 +118,14 @@ def members(cluster, order, ptr):
 
 
 @_jit
-def weigh(score, source, target, merged, touched, weight):
-    """`touched` and `weight` come in as zeros. No branches: which edges merge is hard to predict."""
+def merge(x, score, source, merged, order, ptr, weight, out):
+    """`weight` comes in as zeros. No branch on `merged`: which edges merge is hard to predict."""
     for e in range(source.size):
-        u, v = source[e], target[e]
-        weight[u] += score[e] if merged[e] else 0.0
-        touched[u] |= merged[e]
-        touched[v] |= merged[e]
-    for i in range(touched.size):
-        weight[i] = weight[i] if touched[i] else 1.0
-
-
-@_jit
-def weigh_backward(grad, source, merged, out):
-    for e in range(source.size):
-        g = grad[source[e]]
-        out[e] = g if merged[e] else 0.0
-
-
-@_jit
-def merge(x, weight, order, ptr, out):
+        weight[source[e]] += score[e] if merged[e] else 0.0
     for k in range(out.shape[0]):
         row = out[k]
+        if ptr[k + 1] - ptr[k] == 1:  # a node that no merged edge touches
+            weight[order[ptr[k]]] = 1
         row[:] = 0
         for at in range(ptr[k], ptr[k + 1]):
             i = order[at]
@@ -140,7 +135,7 @@ def merge(x, weight, order, ptr, out):
 
 
 @_jit
-def merge_backward(grad, x, weight, cluster, grad_x, grad_weight):
+def merge_backward(grad, x, weight, source, merged, cluster, grad_weight, grad_x, grad_score):
     for i in range(x.shape[0]):
         w, supernode, member, out = weight[i], grad[cluster[i]], x[i], grad_x[i]
         total = grad_weight.dtype.type(0)
@@ -148,6 +143,9 @@ def merge_backward(grad, x, weight, cluster, grad_x, grad_weight):
             total += supernode[c] * member[c]
             out[c] = w * supernode[c]
         grad_weight[i] = total
+    for e in range(source.size):
+        g = grad_weight[source[e]]
+        grad_score[e] = g if merged[e] else 0.0
 
 
 @_jit

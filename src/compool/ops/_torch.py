@@ -8,27 +8,28 @@ from torch import Tensor
 from compool.ops._checks import nan_score
 
 
-def distinct(edge_index: Tensor, num_nodes: int) -> Tensor:
-    source, target = edge_index.long()
-    key, order = torch.sort(source * num_nodes + target, stable=True)
-    keep = torch.ones_like(key, dtype=torch.bool)
-    keep[order[1:]] = key[1:] != key[:-1]
-    return keep.logical_and_(source != target)
-
-
-def select(edge_score: Tensor, counted: Tensor, threshold: float) -> Tensor:
-    if edge_score.isnan().any():
-        raise nan_score(edge_score)
-    return counted & (edge_score > threshold)
-
-
-def pair_sum(ends: Tensor, edge_index: Tensor) -> Tensor:
+def score(ends: Tensor, edge_index: Tensor) -> Tensor:
     return ends[:, 0].index_select(0, edge_index[0]) + ends[:, 1].index_select(0, edge_index[1])
 
 
-def pair_sum_backward(grad: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
-    sums = [grad.new_zeros(num_nodes).index_add_(0, end, grad) for end in edge_index]
-    return torch.stack(sums, dim=1)
+def score_backward(
+    grad: Tensor, edge_index: Tensor, x: Tensor, halves: Tensor, grad_x: Tensor
+) -> tuple[Tensor, Tensor]:
+    ends = torch.stack([grad.new_zeros(x.size(0)).index_add_(0, end, grad) for end in edge_index], dim=1)
+    grad_bias, ends = ends[:, 0].sum(), ends.to(x.dtype)
+    grad_x.addmm_(ends, halves)
+    return ends.t() @ x, grad_bias.to(halves.dtype)
+
+
+def select(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float) -> tuple[Tensor, Tensor]:
+    if edge_score.isnan().any():
+        raise nan_score(edge_score)
+    source, target = edge_index.long()
+    key, order = torch.sort(source * num_nodes + target, stable=True)
+    counted = torch.ones_like(key, dtype=torch.bool)
+    counted[order[1:]] = key[1:] != key[:-1]
+    counted &= source != target
+    return counted & (edge_score > threshold), counted
 
 
 def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -56,27 +57,21 @@ def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tens
     return cluster, torch.argsort(cluster, stable=True), ptr
 
 
-def weigh(edge_score: Tensor, edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    source, target = edge_index.long()[:, merged]
-    touched = torch.zeros(num_nodes, dtype=torch.bool, device=edge_score.device)
-    touched[source] = True
-    touched[target] = True
-    weight = edge_score.new_zeros(num_nodes).index_add_(0, source, edge_score[merged])
-    return weight.masked_fill_(~touched, 1.0), touched
+def merge(
+    x: Tensor, edge_score: Tensor, edge_index: Tensor, merged: Tensor, cluster: Tensor, order: Tensor, ptr: Tensor
+) -> tuple[Tensor, Tensor]:
+    weight = edge_score.new_zeros(x.size(0)).index_add_(0, edge_index[0], edge_score.masked_fill(~merged, 0.0))
+    weight.masked_fill_((ptr.diff() == 1)[cluster], 1.0)  # nodes that no merged edge touches
+    out = weight.new_zeros(ptr.size(0) - 1, x.size(1))
+    return out.index_add_(0, cluster, x * weight.unsqueeze(1)).to(x.dtype), weight
 
 
-def weigh_backward(grad: Tensor, edge_index: Tensor, merged: Tensor) -> Tensor:
-    return grad.index_select(0, edge_index[0]).masked_fill_(~merged, 0.0)
-
-
-def merge(x: Tensor, weight: Tensor, cluster: Tensor, order: Tensor, ptr: Tensor) -> Tensor:
-    out = weight.new_zeros(ptr.numel() - 1, x.size(1))
-    return out.index_add_(0, cluster, x * weight.unsqueeze(1)).to(x.dtype)
-
-
-def merge_backward(grad: Tensor, x: Tensor, weight: Tensor, cluster: Tensor) -> tuple[Tensor, Tensor]:
+def merge_backward(
+    grad: Tensor, x: Tensor, weight: Tensor, edge_index: Tensor, merged: Tensor, cluster: Tensor
+) -> tuple[Tensor, Tensor]:
     rows = grad.index_select(0, cluster).to(weight.dtype)
-    return (rows * weight.unsqueeze(1)).to(x.dtype), (rows * x).sum(1)
+    grad_score = (rows * x).sum(1).index_select(0, edge_index[0]).masked_fill_(~merged, 0.0)
+    return (rows * weight.unsqueeze(1)).to(x.dtype), grad_score
 
 
 def spread(x: Tensor, weight: Tensor, source: Tensor, target: Tensor, num_rows: int) -> Tensor:

@@ -9,24 +9,21 @@ from torch.autograd.function import once_differentiable
 from compool.ops._library import operator
 from compool.ops.components import Components
 
-_weigh = operator(
-    "weigh(Tensor edge_score, Tensor edge_index, Tensor merged, SymInt num_nodes) -> (Tensor, Tensor)",
-    lambda edge_score, edge_index, merged, num_nodes: (
-        edge_score.new_empty(num_nodes),
-        merged.new_empty(num_nodes),
+_merge = operator(
+    "merge(Tensor x, Tensor edge_score, Tensor edge_index, Tensor merged, Tensor cluster, Tensor order, Tensor ptr)"
+    " -> (Tensor, Tensor)",
+    lambda x, edge_score, edge_index, merged, cluster, order, ptr: (
+        x.new_empty(ptr.size(0) - 1, x.size(1)),
+        edge_score.new_empty(x.size(0)),
     ),
 )
-_weigh_backward = operator(
-    "weigh_backward(Tensor grad, Tensor edge_index, Tensor merged) -> Tensor",
-    lambda grad, edge_index, merged: grad.new_empty(edge_index.size(1)),
-)
-_merge = operator(
-    "merge(Tensor x, Tensor weight, Tensor cluster, Tensor order, Tensor ptr) -> Tensor",
-    lambda x, weight, cluster, order, ptr: x.new_empty(ptr.size(0) - 1, x.size(1)),
-)
 _merge_backward = operator(
-    "merge_backward(Tensor grad, Tensor x, Tensor weight, Tensor cluster) -> (Tensor, Tensor)",
-    lambda grad, x, weight, cluster: (torch.empty_like(x), torch.empty_like(weight)),
+    "merge_backward(Tensor grad, Tensor x, Tensor weight, Tensor edge_index, Tensor merged, Tensor cluster)"
+    " -> (Tensor, Tensor)",
+    lambda grad, x, weight, edge_index, merged, cluster: (
+        torch.empty_like(x),
+        weight.new_empty(edge_index.size(1)),
+    ),
 )
 _spread = operator(
     "spread(Tensor x, Tensor weight, Tensor source, Tensor target, SymInt num_rows) -> Tensor",
@@ -41,16 +38,14 @@ _spread_backward = operator(
 class _Merge(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, edge_score: Tensor, edge_index: Tensor, merged: Tensor, *parts: Tensor) -> Tensor:
-        weight, _ = _weigh(edge_score, edge_index, merged, x.size(0))
+        out, weight = _merge(x, edge_score, edge_index, merged, *parts)
         ctx.save_for_backward(x, weight, edge_index, merged, parts[0])
-        return cast(Tensor, _merge(x, weight, *parts))
+        return cast(Tensor, out)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, edge_index, merged, cluster = ctx.saved_tensors
-        grad_x, grad_weight = _merge_backward(grad, x, weight, cluster)
-        return grad_x, _weigh_backward(grad_weight, edge_index, merged), None, None, None, None, None
+        return *_merge_backward(grad, *ctx.saved_tensors), None, None, None, None, None
 
 
 class _Spread(torch.autograd.Function):
@@ -98,14 +93,7 @@ def merge(x: Tensor, edge_score: Tensor, edge_index: Tensor, merged: Tensor, par
     return cast(Tensor, _Merge.apply(x, edge_score, edge_index, merged, *parts))
 
 
-def merge_all(
-    x: Tensor,
-    edge_score: Tensor,
-    edge_index: Tensor,
-    merged: Tensor,
-    parts: Components,
-    counted: Tensor | None = None,
-) -> Tensor:
+def merge_all(x: Tensor, edge_score: Tensor, edge_index: Tensor, counted: Tensor | None, parts: Components) -> Tensor:
     r"""Sum the features of each component with the scores of *all* edges, as the paper's released code and PyG do.
 
     .. math:: x'_k = \sum_{(i, j) \in \mathcal{E},\, j \in k} S_{ij} x_i + \sum_{i \in k \text{ untouched}} x_i
@@ -117,9 +105,8 @@ def merge_all(
         x: node features [N, d].
         edge_score: scores [E].
         edge_index: edges [2, E].
-        merged: mask [E] of the merged edges.
-        parts: their components.
-        counted: mask [E] of the edges that count (see :func:`~compool.ops.distinct`), all by default.
+        counted: mask [E] of the edges that count (see :func:`~compool.ops.select`), or None if all do.
+        parts: the components of the merged edges.
 
     Returns:
         The features of the supernodes [K, d].
@@ -128,12 +115,11 @@ def merge_all(
         >>> from compool.ops import components
         >>> edge_index, merged = torch.tensor([[0, 1], [1, 0]]), torch.tensor([False, False])
         >>> x, edge_score = torch.tensor([[1.0], [10.0]]), torch.tensor([-0.5, -0.5])
-        >>> merge_all(x, edge_score, edge_index, merged, components(edge_index, merged, num_nodes=2))
+        >>> merge_all(x, edge_score, edge_index, None, components(edge_index, merged, num_nodes=2))
         tensor([[-4.0000],
                 [ 9.5000]])
     """
-    _, touched = _weigh(edge_score.detach(), edge_index, merged, x.size(0))
-    alone = (~touched).nonzero().squeeze(1)
+    alone = parts.first[parts.ptr.diff() == 1]  # no merged edge touches a node that is a component by itself
     weight = edge_score if counted is None else edge_score * counted
     weight = torch.cat([weight, weight.new_ones(alone.size(0))])
     source = torch.cat([edge_index[0].long(), alone])

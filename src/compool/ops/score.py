@@ -10,13 +10,13 @@ from torch.autograd.function import once_differentiable
 
 from compool.ops._library import operator
 
-_pair_sum = operator(
-    "pair_sum(Tensor ends, Tensor edge_index) -> Tensor",
+_score = operator(
+    "score(Tensor ends, Tensor edge_index) -> Tensor",
     lambda ends, edge_index: ends.new_empty(edge_index.size(1)),
 )
-_pair_sum_backward = operator(
-    "pair_sum_backward(Tensor grad, Tensor edge_index, SymInt num_nodes) -> Tensor",
-    lambda grad, edge_index, num_nodes: grad.new_empty(num_nodes, 2),
+_score_backward = operator(
+    "score_backward(Tensor grad, Tensor edge_index, Tensor x, Tensor halves, Tensor(a!) grad_x) -> (Tensor, Tensor)",
+    lambda grad, edge_index, x, halves, grad_x: (torch.empty_like(halves), halves.new_empty(())),
 )
 
 
@@ -31,8 +31,8 @@ class _Score(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, halves: Tensor, bias: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(x, halves, edge_index)
         ctx.set_materialize_grads(False)
-        ends = F.linear(x, halves, bias).to(_score_dtype(x))
-        return _pair_sum(ends, edge_index), x.view_as(x)
+        ends = F.linear(x, halves, F.pad(bias, (0, 1))).to(_score_dtype(x))
+        return _score(ends, edge_index), x.view_as(x)
 
     @staticmethod
     @once_differentiable
@@ -40,10 +40,10 @@ class _Score(torch.autograd.Function):
         if grad is None:
             return grad_x, None, None, None
         x, halves, edge_index = ctx.saved_tensors
-        ends = _pair_sum_backward(grad, edge_index, x.size(0))
-        bias, ends = ends.sum(0).to(x.dtype), ends.to(x.dtype)
-        grad_x = ends @ halves if grad_x is None else grad_x.addmm_(ends, halves)
-        return grad_x, ends.t() @ x, bias, None
+        if grad_x is None:
+            grad_x = torch.zeros_like(x)
+        grad_halves, grad_bias = _score_backward(grad, edge_index, x, halves, grad_x)
+        return grad_x, grad_halves, grad_bias.view(1), None
 
 
 def _score_dtype(x: Tensor) -> torch.dtype:
@@ -98,7 +98,7 @@ def score_and_pass(
     halves = weight.view(2, -1)
     if symmetric:
         halves = halves.mean(0, keepdim=True).expand(2, -1)
-    raw, through = _Score.apply(x, halves, F.pad(bias, (0, 1)), edge_index)
+    raw, through = _Score.apply(x, halves, bias, edge_index)
     if dropout > 0:
         raw = _drop_pairs(raw, edge_index, dropout) if symmetric else F.dropout(raw, dropout)
     return activation(raw), through if x.requires_grad else x

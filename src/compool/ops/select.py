@@ -1,50 +1,45 @@
 """Step 2: which edges count, and which of them merge their ends."""
 
-from typing import cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from compool.ops._library import operator
 
-_distinct = operator(
-    "distinct(Tensor edge_index, SymInt num_nodes) -> Tensor",
-    lambda edge_index, num_nodes: edge_index.new_empty(edge_index.size(1), dtype=torch.bool),
-)
+
+def _shape(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(edge_score, dtype=torch.bool), torch.empty_like(edge_score, dtype=torch.bool)
+
+
 _select = operator(
-    "select(Tensor edge_score, Tensor counted, float threshold) -> Tensor",
-    lambda edge_score, counted, threshold: torch.empty_like(edge_score, dtype=torch.bool),
+    "select(Tensor edge_score, Tensor edge_index, SymInt num_nodes, float threshold) -> (Tensor, Tensor)", _shape
 )
 
 
-def distinct(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """Tell which edges count: all but self-loops and repeats of an earlier edge.
+class Selection(NamedTuple):
+    """Which edges merge, and which count."""
 
-    Returns:
-        A mask [E].
-
-    Example:
-        >>> distinct(torch.tensor([[0, 0, 1, 1], [1, 1, 0, 1]]), num_nodes=2)
-        tensor([ True, False,  True, False])
-    """
-    return cast(Tensor, _distinct(edge_index, num_nodes))
+    merged: Tensor
+    """Mask [E] of the edges whose ends become one supernode."""
+    counted: Tensor
+    """Mask [E] of the edges that count: no self-loop, no repeat of an earlier edge."""
 
 
-def select(edge_score: Tensor, threshold: float, counted: Tensor | None = None) -> Tensor:
+def select(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float = 0.0) -> Selection:
     r"""Select the edges to merge, :math:`\mathcal{E}_m = \{(i, j) \mid S_{ij} > t\}` (Eq. 2).
 
-    Args:
-        edge_score: scores [E]. A score that is NaN is an error.
-        threshold: :math:`t`.
-        counted: mask [E] of the edges that count (see :func:`distinct`); all by default.
+    Self-loops do not count, and of an edge that is listed twice only the first does. A score that is NaN is an error.
 
-    Returns:
-        A mask [E].
+    Args:
+        edge_score: scores [E].
+        edge_index: edges [2, E].
+        num_nodes: number of nodes N.
+        threshold: :math:`t`.
 
     Example:
-        >>> select(torch.tensor([0.5, 0.0, -0.5]), threshold=0.0)
-        tensor([ True, False, False])
+        >>> edge_index = torch.tensor([[0, 0, 1, 1], [1, 1, 0, 1]])
+        >>> select(torch.tensor([0.5, 0.5, 0.0, 0.9]), edge_index, num_nodes=2)
+        Selection(merged=tensor([ True, False, False, False]), counted=tensor([ True, False,  True, False]))
     """
-    if counted is None:
-        counted = torch.ones_like(edge_score, dtype=torch.bool)
-    return cast(Tensor, _select(edge_score.detach(), counted, threshold))
+    return Selection(*_select(edge_score.detach(), edge_index, num_nodes, threshold))
