@@ -36,16 +36,10 @@ def score(ends: Tensor, edge_index: Tensor) -> Tensor:
     return out
 
 
-def score_backward(
-    grad: Tensor, edge_index: Tensor, x: Tensor, halves: Tensor, grad_x: Tensor
-) -> tuple[Tensor, Tensor]:
-    ready, total = _ready(x), _ready(grad_x)
-    ends, grad_halves = grad.new_zeros(x.size(0), 2), grad.new_zeros(halves.shape)
-    args = (ready, _ready(halves), ends, total, grad_halves)
-    kernels.score_backward(grad.contiguous().numpy(), *_ends(edge_index), *(t.numpy() for t in args))
-    if total is not grad_x:
-        grad_x.copy_(total)
-    return grad_halves.to(halves.dtype), ends[:, 0].sum().to(halves.dtype)
+def score_backward(grad: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
+    ends = grad.new_zeros(2, num_nodes)
+    kernels.score_backward(grad.contiguous().numpy(), *_ends(edge_index), ends.numpy())
+    return ends
 
 
 def select(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float) -> tuple[Tensor, Tensor]:

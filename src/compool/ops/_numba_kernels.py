@@ -51,24 +51,18 @@ def select(score, threshold, counted, merged):
 
 @_jit
 def score(ends, source, target, out):
+    left, right = ends[0], ends[1]
     for e in range(source.size):
-        out[e] = ends[source[e], 0] + ends[target[e], 1]
+        out[e] = left[source[e]] + right[target[e]]
 
 
 @_jit
-def score_backward(grad, source, target, x, halves, ends, grad_x, grad_halves):
-    """Adds to `grad_x`; `ends`, the gradient of what the two ends contribute, and `grad_halves` come in as zeros."""
+def score_backward(grad, source, target, ends):
+    """`ends` comes in as zeros."""
+    left, right = ends[0], ends[1]
     for e in range(source.size):
-        ends[source[e], 0] += grad[e]
-        ends[target[e], 1] += grad[e]
-    left, right, grad_left, grad_right = halves[0], halves[1], grad_halves[0], grad_halves[1]
-    for i in range(x.shape[0]):
-        a, b, row, out = ends[i, 0], ends[i, 1], x[i], grad_x[i]
-        if a != 0 or b != 0:  # else no merged edge is near
-            for c in range(row.size):
-                out[c] += a * left[c] + b * right[c]
-                grad_left[c] += a * row[c]
-                grad_right[c] += b * row[c]
+        left[source[e]] += grad[e]
+        right[target[e]] += grad[e]
 
 
 @_jit

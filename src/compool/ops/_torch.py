@@ -9,16 +9,11 @@ from compool.ops._checks import nan_score
 
 
 def score(ends: Tensor, edge_index: Tensor) -> Tensor:
-    return ends[:, 0].index_select(0, edge_index[0]) + ends[:, 1].index_select(0, edge_index[1])
+    return ends[0].index_select(0, edge_index[0]) + ends[1].index_select(0, edge_index[1])
 
 
-def score_backward(
-    grad: Tensor, edge_index: Tensor, x: Tensor, halves: Tensor, grad_x: Tensor
-) -> tuple[Tensor, Tensor]:
-    ends = torch.stack([grad.new_zeros(x.size(0)).index_add_(0, end, grad) for end in edge_index], dim=1)
-    grad_bias, ends = ends[:, 0].sum(), ends.to(x.dtype)
-    grad_x.addmm_(ends, halves)
-    return ends.t() @ x, grad_bias.to(halves.dtype)
+def score_backward(grad: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
+    return torch.stack([grad.new_zeros(num_nodes).index_add_(0, end, grad) for end in edge_index])
 
 
 def select(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float) -> tuple[Tensor, Tensor]:

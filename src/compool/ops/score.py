@@ -15,8 +15,8 @@ _score = operator(
     lambda ends, edge_index: ends.new_empty(edge_index.size(1)),
 )
 _score_backward = operator(
-    "score_backward(Tensor grad, Tensor edge_index, Tensor x, Tensor halves, Tensor(a!) grad_x) -> (Tensor, Tensor)",
-    lambda grad, edge_index, x, halves, grad_x: (torch.empty_like(halves), halves.new_empty(())),
+    "score_backward(Tensor grad, Tensor edge_index, SymInt num_nodes) -> Tensor",
+    lambda grad, edge_index, num_nodes: grad.new_empty(2, num_nodes),
 )
 
 
@@ -31,7 +31,9 @@ class _Score(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, halves: Tensor, bias: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(x, halves, edge_index)
         ctx.set_materialize_grads(False)
-        ends = F.linear(x, halves, F.pad(bias, (0, 1))).to(_score_dtype(x))
+        # What a node adds to the scores of its outgoing and of its incoming edges [2, N]: this way round, the product
+        # takes a third of the time of F.linear(x, halves).
+        ends = torch.addmm(F.pad(bias, (0, 1)).unsqueeze(1), halves, x.t()).to(_score_dtype(x))
         return _score(ends, edge_index), x.view_as(x)
 
     @staticmethod
@@ -40,10 +42,10 @@ class _Score(torch.autograd.Function):
         if grad is None:
             return grad_x, None, None, None
         x, halves, edge_index = ctx.saved_tensors
-        if grad_x is None:
-            grad_x = torch.zeros_like(x)
-        grad_halves, grad_bias = _score_backward(grad, edge_index, x, halves, grad_x)
-        return grad_x, grad_halves, grad_bias.view(1), None
+        ends = _score_backward(grad, edge_index, x.size(0))
+        grad_bias, ends = ends[:1].sum(1).to(x.dtype), ends.to(x.dtype)
+        grad_x = ends.t() @ halves if grad_x is None else grad_x.addmm_(ends.t(), halves)
+        return grad_x, ends @ x, grad_bias, None
 
 
 def _score_dtype(x: Tensor) -> torch.dtype:
