@@ -33,7 +33,8 @@ def operator(schema: str, shape: Callable[..., Any]) -> Callable[..., Any]:
     name = schema.partition("(")[0]
 
     def run(*args: Any) -> Any:
-        return getattr(_kernels(args[0]), name)(*args)
+        detached = (arg.detach() if isinstance(arg, Tensor) else arg for arg in args)  # numpy wants no gradients
+        return getattr(_kernels(args[0]), name)(*detached)
 
     _LIBRARY.define(schema)
     _LIBRARY.impl(name, run, "CompositeExplicitAutograd")
@@ -42,6 +43,6 @@ def operator(schema: str, shape: Callable[..., Any]) -> Callable[..., Any]:
     return overload
 
 
-def unknown_size() -> Any:
+def unknown_size(least: int = 0) -> Any:
     """A size that only running the kernel tells, for `shape` functions."""
-    return torch.library.get_ctx().new_dynamic_size()
+    return torch.library.get_ctx().new_dynamic_size(min=least)

@@ -43,7 +43,8 @@ def score_backward(grad: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
 
 
 def select(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float) -> tuple[Tensor, Tensor]:
-    counted, merged = torch.empty(2, edge_index.size(1), dtype=torch.bool)
+    counted = torch.empty(edge_index.size(1), dtype=torch.bool)
+    merged = torch.empty_like(counted)
     source, target = _ends(edge_index)
     if not kernels.distinct_sorted(source, target, counted.numpy()):
         order = np.empty(source.size, np.int64)

@@ -10,7 +10,7 @@ from compool.ops._library import operator, unknown_size
 
 
 def _shape(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
-    sizes = (num_nodes, num_nodes, unknown_size() + 1)
+    sizes = (num_nodes, num_nodes, unknown_size(least=1))
     cluster, order, ptr = (edge_index.new_empty(size, dtype=torch.long) for size in sizes)
     return cluster, order, ptr
 
