@@ -140,7 +140,7 @@ def main() -> None:
             results = []
             for start in range(args.starts):
                 torch.manual_seed(args.seed + start)
-                network = Network(graphs.x.shape[1], graphs.num_classes, pooling=pooling)
+                network = Network(graphs[0].num_features, graphs.num_classes, pooling=pooling)
                 results.append((*train(network, graphs, args.epochs, progress, f"{name}, start {start + 1}"), network))
             validation, test, kept, network = max(results, key=lambda result: result[0])
             table.add_row(name, f"{test:.1%}", f"{kept:.1%}", f"{validation:.1%}")

@@ -45,15 +45,15 @@ def test_colours_repeat_so_that_they_do_not_tell_the_class() -> None:
 
 def test_noise_is_the_share_of_wrong_colours() -> None:
     clean, noisy = communities(90, noise=0.0), communities(90, noise=0.3)
-    inner = clean.x[:, -1] == 0
-    differ = (clean.x != noisy.x).any(axis=1)[inner].mean()
+    inner = clean.labels < 3
+    differ = (clean.labels != noisy.labels)[inner].mean()
     assert differ == pytest.approx(0.3 * 2 / 3, abs=0.02)  # a random colour is the right one in a third of cases
 
 
 def test_deterministic_and_by_index() -> None:
     a, b, c = communities(20, seed=3), communities(40, seed=3), communities(20, seed=4)
     assert np.array_equal(a.edge_index, b.edge_index[:, : a.edge_ptr[-1]])
-    assert np.array_equal(a.x, b.x[: a.node_ptr[-1]])
+    assert np.array_equal(a.labels, b.labels[: a.node_ptr[-1]])
     assert not np.array_equal(a.edge_index, c.edge_index)
 
 

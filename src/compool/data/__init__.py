@@ -1,6 +1,8 @@
 """Sets of graphs."""
 
 from compool.data.communities import communities
+from compool.data.features import Features, features
 from compool.data.graph_set import GraphSet
+from compool.data.tu import load
 
-__all__ = ["GraphSet", "communities"]
+__all__ = ["Features", "GraphSet", "communities", "features", "load"]

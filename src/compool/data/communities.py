@@ -16,7 +16,7 @@ def communities(num_graphs: int = 1200, seed: int = 0, noise: float = 0.1) -> Gr
     """Generate graphs of planted communities; the class is how many a graph has: 2, 3 or 4.
 
     A community is a random 4-regular graph. Communities form a ring, linked through connector nodes alone. Node count,
-    edge count and degree histogram have the same distribution in every class. A node's feature is a colour, one-hot:
+    edge count and degree histogram have the same distribution in every class. A node's label is a colour:
     communities have random colours, which repeat, a share of nodes shows a wrong one, and connectors have a colour of
     their own, the last. So colours alone do not tell the class, and to merge all but connectors does.
 
@@ -46,11 +46,11 @@ def communities(num_graphs: int = 1200, seed: int = 0, noise: float = 0.1) -> Gr
         edges.append(edge_index)
     return GraphSet(
         name="communities",
-        x=np.eye(COLOURS + 1, dtype=np.float32)[np.concatenate(colours)],
-        edge_index=np.concatenate(edges, axis=1).astype(np.int32),
-        y=y.astype(np.int64),
         node_ptr=np.cumsum([0, *map(len, colours)]),
         edge_ptr=np.cumsum([0, *(edge_index.shape[1] for edge_index in edges)]),
+        edge_index=np.concatenate(edges, axis=1).astype(np.int32),
+        y=y.astype(np.int64),
+        labels=np.concatenate(colours).astype(np.int32),
     )
 
 
