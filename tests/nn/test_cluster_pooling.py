@@ -65,7 +65,7 @@ def example() -> tuple[Tensor, Tensor, Tensor]:
     return torch.randn(30, 3), random_graph(30, 40), torch.zeros(30, dtype=torch.long)
 
 
-def test_the_readme_s_checked_example() -> None:
+def test_features_leak_even_where_nothing_is_merged() -> None:
     # two nodes, x = (1, 10), S = tanh(−1) both ways, nothing merged: features leak all the same
     pool = compool.ClusterPooling(1)
     torch.nn.init.zeros_(pool.lin.weight)

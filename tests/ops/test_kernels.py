@@ -32,7 +32,7 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
 
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     x = torch.randn(num_nodes, 5, dtype=dtype)
-    score = both("score", torch.randn(2, num_nodes, dtype=wide), edge_index).tanh()
+    score = both("score", torch.randn(2, num_nodes, dtype=wide), edge_index, torch.ones(1, dtype=wide)).tanh()
     merged, _counted = both("select", score, edge_index, num_nodes, 0.3)
     cluster, order, ptr = both("components", edge_index, merged, num_nodes)
     number = ptr.numel() - 1

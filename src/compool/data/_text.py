@@ -3,11 +3,12 @@
 import io
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from compool._jit import jit
 
-@njit(cache=True, nogil=True)
+
+@jit()
 def _parse(text, out):
     """Fill out [rows, columns]. Returns the number of rows, or −1 − the index of the first line that is wrong."""
     at = row = line = 0

@@ -68,9 +68,9 @@ class ClusterPooling(torch_geometric.nn.ClusterPooling):
         Returns:
             The features, edges and batch vector of the coarse graph, and what :meth:`unpool` needs.
         """
-        num_nodes = x.size(0)
         check_features(x, self.in_channels, self.lin.weight)
-        check_edge_index(edge_index, num_nodes, x.device)
+        num_nodes = x.size(0)
+        check_edge_index(edge_index, x.device)
         check_batch(batch, num_nodes, x.device, is_sorted=False)
         if batch is None:
             batch = edge_index.new_zeros(num_nodes, dtype=torch.long)

@@ -90,12 +90,17 @@ class ComponentPooling(torch.nn.Module):
             raise ValueError(f"dropout must be at least 0 and below 1, got {dropout}")
         self.in_channels = in_channels
         self.score = score
-        self.activation, self.threshold = _resolve(score, threshold)
+        self.threshold = _threshold(score, threshold)
         self.weights = weights
         self.symmetric = symmetric
         self.dropout = dropout
         self.self_loops = self_loops
         self.lin = torch.nn.Linear(2 * in_channels, 1)
+
+    @property
+    def activation(self) -> Callable[[Tensor], Tensor]:
+        r"""The function :math:`\sigma`."""
+        return _SCORES[self.score][0] if isinstance(self.score, str) else self.score
 
     def reset_parameters(self) -> None:
         """Draw the scorer's weights anew."""
@@ -109,9 +114,9 @@ class ComponentPooling(torch.nn.Module):
             edge_index: edges [2, E]. Self-loops and repeated edges are ignored; an undirected edge is both directions.
             batch: the graph of each node [N], sorted; by default all nodes are of one graph.
         """
-        num_nodes = x.size(0)
         check_features(x, self.in_channels, self.lin.weight)
-        check_edge_index(edge_index, num_nodes, x.device)
+        num_nodes = x.size(0)
+        check_edge_index(edge_index, x.device)
         check_batch(batch, num_nodes, x.device)
 
         dropout = self.dropout if self.training else 0.0
@@ -141,19 +146,17 @@ class ComponentPooling(torch.nn.Module):
         return f"{type(self).__name__}({self.extra_repr()})"
 
 
-def _resolve(
-    score: str | Callable[[Tensor], Tensor], threshold: float | None
-) -> tuple[Callable[[Tensor], Tensor], float]:
-    """The scoring function and the threshold, or an error that says what is allowed."""
+def _threshold(score: str | Callable[[Tensor], Tensor], threshold: float | None) -> float:
+    """The threshold that goes with a score, or an error that says what is allowed."""
     if callable(score):
         if threshold is None or not math.isfinite(threshold):
             raise ValueError(f"threshold must be a finite number when score is a callable, got {threshold}")
-        return score, float(threshold)
+        return float(threshold)
     if score not in _SCORES:
         raise ValueError(f"score must be 'tanh', 'sigmoid' or a callable, got {score!r}")
-    activation, default, (low, high) = _SCORES[score]
+    _, default, (low, high) = _SCORES[score]
     if threshold is None:
-        return activation, default
+        return default
     if not low <= threshold <= high:
         raise ValueError(f"threshold must lie in {low:g}..{high:g}, the range of {score}; got {threshold}")
-    return activation, float(threshold)
+    return float(threshold)

@@ -20,15 +20,19 @@ def check_features(x: Tensor, channels: int, weight: Tensor) -> None:
         )
 
 
-def check_edge_index(edge_index: Tensor, num_nodes: int, device: torch.device | None = None) -> None:
-    """`edge_index` must be integers [2, E] in 0..num_nodes−1."""
+def check_edge_index(edge_index: Tensor, device: torch.device | None = None) -> None:
+    """`edge_index` must be integers [2, E]."""
     if edge_index.dim() != 2 or edge_index.size(0) != 2:
         raise ValueError(f"edge_index must have shape [2, edges], got {_shape(edge_index)}")
     if edge_index.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"edge_index must be torch.int64 or torch.int32, got {edge_index.dtype}")
     if device is not None and edge_index.device != device:
         raise ValueError(f"edge_index is on {edge_index.device}, but x is on {device}; they must be on one device")
-    if edge_index.numel() and not torch.compiler.is_compiling():
+
+
+def check_range(edge_index: Tensor, num_nodes: int) -> None:
+    """`edge_index` must lie in 0..num_nodes−1. The first kernel that reads it calls this, compiled or not."""
+    if edge_index.numel():
         low, high = (int(end) for end in edge_index.aminmax())
         if low < 0 or high >= num_nodes:
             wrong = low if low < 0 else high
@@ -51,6 +55,13 @@ def check_batch(batch: Tensor | None, num_nodes: int, device: torch.device, is_s
         raise ValueError(f"batch must be sorted, but node {at} is in graph {one} and node {at + 1} in {two}")
 
 
+def check_activated(edge_score: Tensor, raw: Tensor) -> None:
+    """A score function must give one float an edge."""
+    if edge_score.shape != raw.shape or not edge_score.is_floating_point():
+        wanted, found = f"{raw.dtype} {_shape(raw)}", f"{edge_score.dtype} {_shape(edge_score)}"
+        raise ValueError(f"score must return a float for each edge, here {wanted}; it returned {found}")
+
+
 def check_scores(edge_score: Tensor) -> None:
     """Scores must not be NaN."""
     if not torch.compiler.is_compiling() and bool(edge_score.isnan().any()):
@@ -62,7 +73,7 @@ def nan_score(edge_score: Tensor) -> ValueError:
     edge = int(edge_score.isnan().nonzero()[0])
     return ValueError(
         f"the score of edge {edge} (of {edge_score.numel()}) is NaN, which is neither above nor below the threshold: "
-        "x or the layer's weights hold NaN or infinity"
+        "x or the layer's weights hold NaN, infinity, or numbers too large for their type"
     )
 
 

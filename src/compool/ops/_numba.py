@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from compool.ops import _numba_kernels as kernels
-from compool.ops._checks import nan_score
+from compool.ops._checks import check_range, nan_score
 
 
 def _ready(t: Tensor) -> Tensor:
@@ -30,9 +30,10 @@ def _ends(edge_index: Tensor) -> tuple[np.ndarray, np.ndarray]:
     return edges[0], edges[1]
 
 
-def score(ends: Tensor, edge_index: Tensor) -> Tensor:
+def score(ends: Tensor, edge_index: Tensor, bias: Tensor) -> Tensor:
+    check_range(edge_index, ends.size(1))
     out = ends.new_empty(edge_index.size(1))
-    kernels.score(ends.contiguous().numpy(), *_ends(edge_index), out.numpy())
+    kernels.score(ends.contiguous().numpy(), *_ends(edge_index), bias.numpy(), out.numpy())
     return out
 
 
@@ -50,7 +51,8 @@ def select(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: fl
         order = np.empty(source.size, np.int64)
         start, seen = np.zeros(num_nodes + 1, np.int64), np.zeros(num_nodes, np.int64)
         kernels.distinct(source, target, start, order, seen, counted.numpy())
-    if kernels.select(edge_score.contiguous().numpy(), threshold, counted.numpy(), merged.numpy()):
+    score = edge_score.contiguous().numpy()
+    if kernels.select(score, score.dtype.type(threshold), counted.numpy(), merged.numpy()):
         raise nan_score(edge_score)
     return merged, counted
 

@@ -4,10 +4,11 @@ One thread each, without the GIL: they are bound by memory, and a second thread 
 competes with torch's own. Inner loops run over row views, because only then do they vectorise.
 """
 
-from numba import njit
+from compool._jit import jit
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
-_jit = njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+_exact = jit(error_model="numpy")
+_jit = jit(fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 
 
 @_jit
@@ -49,11 +50,11 @@ def select(score, threshold, counted, merged):
     return nan
 
 
-@_jit
-def score(ends, source, target, out):
-    left, right = ends[0], ends[1]
+@_exact
+def score(ends, source, target, bias, out):
+    left, right, b = ends[0], ends[1], bias[0]
     for e in range(source.size):
-        out[e] = left[source[e]] + right[target[e]]
+        out[e] = (left[source[e]] + right[target[e]]) + b
 
 
 @_jit

@@ -5,11 +5,12 @@ have them. Sums of half precision accumulate in float32.
 import torch
 from torch import Tensor
 
-from compool.ops._checks import nan_score
+from compool.ops._checks import check_range, nan_score
 
 
-def score(ends: Tensor, edge_index: Tensor) -> Tensor:
-    return ends[0].index_select(0, edge_index[0]) + ends[1].index_select(0, edge_index[1])
+def score(ends: Tensor, edge_index: Tensor, bias: Tensor) -> Tensor:
+    check_range(edge_index, ends.size(1))
+    return ends[0].index_select(0, edge_index[0]) + ends[1].index_select(0, edge_index[1]) + bias
 
 
 def score_backward(grad: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from compool.ops import _checks
+from compool.ops._checks import check_edge_index, check_range
 from compool.ops._library import operator, unknown_size
 
 
@@ -69,5 +69,6 @@ def connected_components(edge_index: Tensor, num_nodes: int) -> Tensor:
         >>> connected_components(torch.tensor([[3, 0], [1, 4]]), num_nodes=5)
         tensor([0, 1, 2, 1, 0])
     """
-    _checks.check_edge_index(edge_index, num_nodes)
+    check_edge_index(edge_index)
+    check_range(edge_index, num_nodes)
     return components(edge_index, torch.ones_like(edge_index[0], dtype=torch.bool), num_nodes).cluster

@@ -21,7 +21,7 @@ _merge_backward = operator(
     "merge_backward(Tensor grad, Tensor x, Tensor weight, Tensor edge_index, Tensor merged, Tensor cluster)"
     " -> (Tensor, Tensor)",
     lambda grad, x, weight, edge_index, merged, cluster: (
-        torch.empty_like(x),
+        x.new_empty(x.shape),
         weight.new_empty(edge_index.size(1)),
     ),
 )
@@ -31,7 +31,7 @@ _spread = operator(
 )
 _spread_backward = operator(
     "spread_backward(Tensor grad, Tensor x, Tensor weight, Tensor source, Tensor target) -> (Tensor, Tensor)",
-    lambda grad, x, weight, source, target: (torch.empty_like(x), torch.empty_like(weight)),
+    lambda grad, x, weight, source, target: (x.new_empty(x.shape), weight.new_empty(weight.shape)),
 )
 
 

@@ -9,7 +9,8 @@ from compool.ops._library import operator
 
 
 def _shape(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(edge_score, dtype=torch.bool), torch.empty_like(edge_score, dtype=torch.bool)
+    merged = edge_score.new_empty(edge_score.shape, dtype=torch.bool)
+    return merged, merged.clone()
 
 
 _select = operator(

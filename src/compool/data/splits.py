@@ -1,0 +1,128 @@
+"""Which graphs train, validate and test a replica."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compool.data.graph_set import GraphSet
+
+PARTS = ("train", "validation", "test")
+
+
+class Split(NamedTuple):
+    """Indices of graphs, each part in random order."""
+
+    train: NDArray[np.int64]
+    validation: NDArray[np.int64]
+    test: NDArray[np.int64]
+
+    @property
+    def checksum(self) -> str:
+        """Sixteen hexadecimal digits that change with any index."""
+        digest = hashlib.sha256()
+        for part in self:
+            digest.update(len(part).to_bytes(8, "little") + part.astype("<i8").tobytes())
+        return digest.hexdigest()[:16]
+
+
+def split(graphs: GraphSet, replica: int, seed: int = 0, stratified: bool = False) -> Split:
+    """The split of one replica: 80 % of the graphs train, 10 % validate, 10 % test.
+
+    It depends on the name and size of the set, the seed and the replica's number alone, so that every method and
+    machine has the same; splits of different replicas are independent.
+
+    Args:
+        graphs: the set.
+        replica: the replica's number, from 0.
+        seed: the study's seed.
+        stratified: split each class for itself, so that every part has the classes in the set's proportions.
+
+    Example:
+        >>> from compool.data import communities
+        >>> [len(part) for part in split(communities(90), replica=0)]
+        [72, 9, 9]
+    """
+    random = _generator(graphs.name, seed, replica)
+    if not stratified:
+        return _cut(random.permutation(len(graphs)))
+    members = [np.flatnonzero(graphs.y == label) for label in range(graphs.num_classes)]
+    by_class = [_cut(random.permutation(member)) for member in members]
+    parts = [random.permutation(np.concatenate([each[part] for each in by_class])) for part in range(3)]
+    return Split(*parts)
+
+
+def _generator(name: str, seed: int, replica: int) -> np.random.Generator:
+    digest = hashlib.sha256(name.encode()).digest()
+    return np.random.default_rng([int.from_bytes(digest[:8], "little"), seed, replica])
+
+
+def _cut(order: NDArray[np.int64]) -> Split:
+    first = int(0.8 * len(order))
+    second = first + int(0.1 * len(order))
+    return Split(order[:first], order[first:second], order[second:])
+
+
+def write_splits(path: Path, graphs: GraphSet, splits: Sequence[Split], **about: Any) -> None:
+    """Export splits as JSON, each with its checksum; there is no half-written file at any time."""
+    rows = [{"checksum": one.checksum, **{part: getattr(one, part).tolist() for part in PARTS}} for one in splits]
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(json.dumps({"dataset": graphs.name, "graphs": len(graphs), **about, "splits": rows}))
+    partial.replace(path)
+
+
+def read_splits(path: Path, graphs: GraphSet, seed: int = 0) -> list[Split]:
+    """Read splits: a JSON file as :func:`write_splits` makes it, or a folder of published folds.
+
+    Such a folder has ``train_idx-K.txt`` and ``test_idx-K.txt`` for K from 1, an index a line. Where there is no
+    ``validation_idx-K.txt``, a ninth of the training graphs validates, drawn by seed and fold.
+    """
+    if path.is_dir():
+        splits = [_read_fold(path, graphs, fold, seed) for fold in range(1, 1 + len(list(path.glob("test_idx-*.txt"))))]
+        if not splits:
+            raise FileNotFoundError(
+                f"{path} has no test_idx-1.txt; a folder of folds has train_idx-K.txt and test_idx-K.txt"
+            )
+        return splits
+    try:
+        rows = json.loads(path.read_text())["splits"]
+        splits = [Split(*(np.array(row[part], np.int64) for part in PARTS)) for row in rows]
+    except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is no file of splits ({type(error).__name__}: {error})") from None
+    for index, (one, row) in enumerate(zip(splits, rows, strict=True)):
+        _check(one, graphs, f"{path}, split {index}")
+        if row.get("checksum", one.checksum) != one.checksum:
+            raise ValueError(f"{path}, split {index}: the indices do not match the checksum {row['checksum']}")
+    return splits
+
+
+def _read_fold(folder: Path, graphs: GraphSet, fold: int, seed: int) -> Split:
+    def indices(part: str) -> NDArray[np.int64]:
+        try:
+            return np.loadtxt(folder / f"{part}_idx-{fold}.txt", np.int64, ndmin=1)
+        except ValueError as error:
+            raise ValueError(f"{folder / f'{part}_idx-{fold}.txt'}: {error}") from None
+
+    train, test = indices("train"), indices("test")
+    if (folder / f"validation_idx-{fold}.txt").exists():
+        validation = indices("validation")
+    else:
+        order = _generator(graphs.name, seed, fold).permutation(train)
+        validation, train = order[: len(train) // 9], order[len(train) // 9 :]
+    found = Split(train, validation, test)
+    _check(found, graphs, f"{folder}, fold {fold}")
+    return found
+
+
+def _check(one: Split, graphs: GraphSet, where: str) -> None:
+    every = np.concatenate(one)
+    if len(every) and (every.min() < 0 or every.max() >= len(graphs)):
+        wrong = every.min() if every.min() < 0 else every.max()
+        raise ValueError(f"{where}: {graphs.name} has graphs 0..{len(graphs) - 1}, found {wrong}")
+    if len(np.unique(every)) < len(every):
+        twice = np.flatnonzero(np.bincount(every) > 1)[0]
+        raise ValueError(f"{where}: graph {twice} is there twice")

@@ -1,0 +1,94 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compool.data import communities, read_splits, split, write_splits
+from compool.data.graph_set import GraphSet
+
+GRAPHS = communities(90)
+
+
+def named(name: str) -> GraphSet:
+    return GraphSet(name, GRAPHS.node_ptr, GRAPHS.edge_ptr, GRAPHS.edge_index, GRAPHS.y)
+
+
+def test_a_split_is_a_partition() -> None:
+    for replica in range(5):
+        one = split(GRAPHS, replica)
+        assert [len(part) for part in one] == [72, 9, 9]
+        assert sorted(np.concatenate(one).tolist()) == list(range(90))
+
+
+def test_it_depends_on_set_seed_and_replica_alone() -> None:
+    one = split(GRAPHS, 3, seed=7)
+    assert one.checksum == split(communities(90, noise=0.5), 3, seed=7).checksum
+    others = [split(GRAPHS, 4, seed=7), split(GRAPHS, 3, seed=8), split(named("other"), 3, seed=7)]
+    assert len({one.checksum, *(other.checksum for other in others)}) == 4
+
+
+def test_it_stays_the_same_from_version_to_version() -> None:
+    assert split(GRAPHS, 0).checksum == "3d01da8f68662990"
+
+
+def test_every_graph_is_tested_somewhere() -> None:
+    tested = np.concatenate([split(GRAPHS, replica).test for replica in range(100)])
+    counts = np.bincount(tested, minlength=90)
+    assert counts.min() > 0
+    assert counts.max() < 30  # ten on average
+
+
+def test_stratified() -> None:
+    one = split(GRAPHS, 0, stratified=True)
+    assert sorted(np.concatenate(one).tolist()) == list(range(90))
+    for part in one:
+        assert len(set(np.bincount(GRAPHS.y[part]).tolist())) == 1  # 30 graphs a class
+
+
+def test_export_and_back(tmp_path: Path) -> None:
+    splits = [split(GRAPHS, replica) for replica in range(3)]
+    path = tmp_path / "splits.json"
+    write_splits(path, GRAPHS, splits, seed=0)
+    back = read_splits(path, GRAPHS)
+    assert [one.checksum for one in back] == [one.checksum for one in splits]
+    content = json.loads(path.read_text())
+    assert (content["dataset"], content["seed"]) == ("communities", 0)
+    content["splits"][1]["train"][:2] = content["splits"][1]["train"][1::-1]
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="split 1: the indices do not match the checksum"):
+        read_splits(path, GRAPHS)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is no file of splits"),
+        ('{"splits": [{"train": [0], "test": [1]}]}', "is no file of splits"),
+        ('{"splits": [{"train": [0], "validation": [1], "test": [90]}]}', r"has graphs 0\.\.89, found 90"),
+        ('{"splits": [{"train": [0], "validation": [1], "test": [0]}]}', "graph 0 is there twice"),
+    ],
+)
+def test_broken_files(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "splits.json").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_splits(tmp_path / "splits.json", GRAPHS)
+
+
+def test_published_folds(tmp_path: Path) -> None:
+    for fold in (1, 2):
+        test = np.arange(90)[fold::10]
+        np.savetxt(tmp_path / f"test_idx-{fold}.txt", test, fmt="%d")
+        np.savetxt(tmp_path / f"train_idx-{fold}.txt", np.setdiff1d(np.arange(90), test), fmt="%d")
+    first, second = read_splits(tmp_path, GRAPHS)
+    assert first.test.tolist() == list(range(1, 90, 10))
+    assert [len(part) for part in second] == [72, 9, 9]
+    assert read_splits(tmp_path, GRAPHS)[0].checksum == first.checksum
+    np.savetxt(tmp_path / "validation_idx-1.txt", [first.train[0]], fmt="%d")
+    with pytest.raises(ValueError, match=f"fold 1: graph {first.train[0]} is there twice"):
+        read_splits(tmp_path, GRAPHS)
+
+
+def test_a_folder_without_folds(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"has no test_idx-1\.txt"):
+        read_splits(tmp_path, GRAPHS)
