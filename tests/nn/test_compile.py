@@ -50,6 +50,38 @@ def test_inductor() -> None:
     compiled = torch.compile(layer, fullgraph=True, dynamic=True)
     for num_nodes in (20, 33):
         compare(compiled, layer, num_nodes)
+    x, _, batch = example(20)
+    with pytest.raises(ValueError, match=r"edge_index must lie in 0\.\.19 for 20 nodes, got 1000000000"):
+        compiled(x, torch.tensor([[0, 10**9], [1, 0]]), batch)
+
+
+def test_features_of_any_stride() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(ComponentPooling(4), backend="aot_eager")
+    x = torch.randn(4, 20).t().requires_grad_()
+    compiled(x, random_graph(20, 40)).x.square().sum().backward()
+    assert torch.isfinite(x.grad).all()
+
+
+class Twice(torch.nn.Module):
+    """Pool, pool, unpool, unpool."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = ComponentPooling(4, threshold=0.4), ComponentPooling(4)
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        first = self.one(x, edge_index, batch)
+        second = self.two(first.x, first.edge_index, first.batch)
+        return first.unpool(second.unpool(second.x)), second.edge_index, second.batch
+
+
+def test_two_levels_and_back() -> None:
+    torch._dynamo.reset()
+    layer = Twice()
+    compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
+    for num_nodes in (20, 33):
+        compare(compiled, layer, num_nodes)
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -1,6 +1,7 @@
 import copy
 import itertools
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -247,6 +248,29 @@ def test_autocast(backend: str) -> None:
     assert torch.isfinite(pool.lin.weight.grad).all()
 
 
+@pytest.mark.parametrize("layer", [ComponentPooling, compool.ClusterPooling])
+def test_half_precision_features_from_an_autocast_layer(layer: type[torch.nn.Module], backend: str) -> None:
+    before, pool, x = torch.nn.Linear(3, 3), layer(3), torch.randn(30, 3)
+    with torch.autocast("cpu", torch.bfloat16):
+        features = before(x)
+        out = pool(features, random_graph(30, 60))[0]
+    assert features.dtype == out.dtype == torch.bfloat16
+    out.float().sum().backward()
+    exact = copy.deepcopy(pool)
+    again = features.detach().float().requires_grad_()
+    exact.zero_grad()
+    exact(again, random_graph(30, 60))[0].sum().backward()
+    torch.testing.assert_close(pool.lin.weight.grad, exact.lin.weight.grad, rtol=0.02, atol=0.02)
+    assert torch.isfinite(before.weight.grad).all()
+
+
+def test_scores_of_half_precision_features_are_exact() -> None:
+    pool = ComponentPooling(64).bfloat16()
+    x, edge_index = torch.randn(500, 64).bfloat16(), random_graph(500, 4000)
+    exact = copy.deepcopy(pool).double()(x.double(), edge_index).edge_score
+    torch.testing.assert_close(pool(x, edge_index).edge_score.double(), exact, rtol=1e-5, atol=1e-6)
+
+
 def test_int32_edges(backend: str) -> None:
     pool, edge_index, x = make(), random_graph(30, 60), torch.randn(30, 3, dtype=torch.float64)
     a, b = pool(x, edge_index), pool(x, edge_index.int())
@@ -280,6 +304,35 @@ def test_symmetric_dropout_takes_both_directions_or_neither() -> None:
     dropped = torch.stack(masks).double()
     assert abs(dropped.mean() - 0.25) < 0.02
     assert dropped.std(0).mean() > 0.3  # another draw each time
+
+
+def test_symmetric_scores_are_equal_to_the_bit(backend: str) -> None:
+    pairs = torch.combinations(torch.arange(60)).t()
+    edge_index = torch.cat([pairs, pairs.flip(0)], dim=1)
+    forth, back = ComponentPooling(5, symmetric=True)(torch.randn(60, 5), edge_index).edge_score.view(2, -1)
+    assert torch.equal(forth, back)
+
+
+def test_a_threshold_is_compared_in_the_dtype_of_the_scores(backend: str) -> None:
+    edge_index, tenth = torch.tensor([[0], [1]]), torch.tensor([0.1])  # a little above 0.1 in float64
+    assert compool.ops.select(tenth, edge_index, 2, 0.1).merged.tolist() == [False]
+
+
+def test_a_score_with_parameters_is_registered_once() -> None:
+    pool = ComponentPooling(3, score=torch.nn.PReLU(), threshold=0.0)
+    assert list(pool.state_dict()) == ["score.weight", "lin.weight", "lin.bias"]
+    pool(torch.randn(9, 3), random_graph(9, 20)).x.sum().backward()
+    assert pool.score.weight.grad is not None
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda raw: raw[:1], lambda raw: raw > 0, lambda raw: raw.sum(), lambda raw: raw[:, None]]
+)
+def test_a_score_that_returns_something_else(wrong: Callable[[Tensor], Tensor]) -> None:
+    with pytest.raises(
+        ValueError, match=r"score must return a float for each edge, here torch.float32 \[2\]; it returned"
+    ):
+        ComponentPooling(3, score=wrong, threshold=0.0)(GOOD["x"], GOOD["edge_index"])
 
 
 def test_batch_none_is_one_graph(backend: str) -> None:
@@ -333,6 +386,7 @@ GOOD = {
     ("change", "error", "message"),
     [
         ({"x": torch.randn(4, 2)}, ValueError, r"x must have shape \[nodes, 3\].*got \[4, 2\]"),
+        ({"x": torch.tensor(1.0)}, ValueError, r"x must have shape \[nodes, 3\].*got \[\]"),
         ({"x": torch.randn(4)}, ValueError, r"x must have shape \[nodes, 3\].*got \[4\]"),
         ({"x": torch.ones(4, 3).long()}, TypeError, "x must be of a float dtype, got torch.int64"),
         ({"x": torch.randn(4, 3).double()}, TypeError, "x is torch.float64, but the layer is torch.float32"),

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
+from numba import njit
 
+from compool._jit import jit
 from compool.ops import _numba, _torch
 from tests.graphs import SHAPES, Graph, graphs, random_graph
 
@@ -69,6 +71,40 @@ def test_int32_edges() -> None:
 
 def test_strided_input() -> None:
     check_all(random_graph(200, 400).t().contiguous().t(), 200)
+
+
+def test_registered_operators_keep_the_rules_of_torch() -> None:
+    """Schemas, and shapes and strides as the tracing functions say; with transposed features."""
+    edge_index = random_graph(20, 30)
+    x, score, grad = torch.randn(5, 20).t(), torch.randn(30), torch.randn(5, 20).t()
+    merged = score > 0.5
+    parts = torch.ops.compool.components(edge_index, merged, 20)
+    weight, number = torch.randn(20), parts[2].numel() - 1
+    calls = {
+        "score": (torch.randn(2, 20), edge_index, torch.ones(1)),
+        "score_backward": (score, edge_index, 20),
+        "select": (score, edge_index, 20, 0.1),
+        "components": (edge_index, merged, 20),
+        "merge": (x, score, edge_index, merged, *parts),
+        "merge_backward": (grad[:number], x, weight, edge_index, merged, parts[0]),
+        "spread": (x, score, edge_index[0], parts[0][edge_index[1]], number),
+        "spread_backward": (grad[:number], x, score, edge_index[0], parts[0][edge_index[1]]),
+        "connect": (edge_index, parts[0], number, False),
+    }
+    assert set(calls) == public(_torch)
+    tests = ("test_schema", "test_faketensor")
+    for name, args in calls.items():
+        torch.library.opcheck(getattr(torch.ops.compool, name).default, args, test_utils=tests)
+
+
+def test_kernels_compile_where_nothing_can_be_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(cache: bool = False, **options: object) -> object:
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return njit(**options)
+
+    monkeypatch.setattr("compool._jit.njit", refuse)
+    assert jit()(lambda x: x + 1)(1) == 2
 
 
 def test_half_precision_sums_in_float32() -> None:
