@@ -45,6 +45,7 @@ METHODS: dict[str, Callable[[int], torch.nn.Module]] = {
     "  unchecked": compool.ComponentPooling,  # without the checks of edge_index and batch that read them
     "  weights=all": lambda channels: compool.ComponentPooling(channels, weights="all"),
     "  ClusterPooling": compool.ClusterPooling,
+    "  EdgePooling": compool.EdgePooling,
     "PyG TopKPooling": TopKPooling,
     "PyG SAGPooling": SAGPooling,
     "PyG EdgePooling": EdgePooling,

@@ -46,7 +46,10 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
     both("spread", x, score, source, target, number)
     both("spread_backward", grad, x, score, source, target)
     for self_loops in (False, True):
-        both("connect", edge_index, cluster, number, self_loops)
+        both("connect", edge_index, cluster, number, self_loops, False)
+    both("connect", edge_index, cluster, number, True, True)
+    both("contract", score, edge_index, num_nodes)
+    both("contract", score.round(decimals=1), edge_index, num_nodes)  # many equal scores
 
 
 @given(graphs())
@@ -58,6 +61,14 @@ def test_small_graphs(graph: Graph) -> None:
 def test_shapes(shape: str) -> None:
     num_nodes, edge_index = SHAPES[shape]
     check_all(edge_index, num_nodes)
+
+
+def test_the_order_of_float32_scores() -> None:
+    values = torch.cat(
+        [torch.randn(999), torch.tensor([0.0, -0.0, 1e-40, -1e-40, 3e38, -3e38]), torch.randn(99).round()]
+    )
+    expected = torch.argsort(values, descending=True, stable=True)
+    assert _numba._descending(values).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
@@ -89,7 +100,8 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
         "merge_backward": (grad[:number], x, weight, edge_index, merged, parts[0]),
         "spread": (x, score, edge_index[0], parts[0][edge_index[1]], number),
         "spread_backward": (grad[:number], x, score, edge_index[0], parts[0][edge_index[1]]),
-        "connect": (edge_index, parts[0], number, False),
+        "connect": (edge_index, parts[0], number, False, False),
+        "contract": (score, edge_index, 20),
     }
     assert set(calls) == public(_torch)
     tests = ("test_schema", "test_faketensor")
@@ -120,5 +132,5 @@ def test_half_precision_sums_in_float32() -> None:
 def test_unsorted_long_rows_come_out_sorted() -> None:
     targets = torch.randperm(5000, generator=torch.Generator().manual_seed(3))
     edge_index = torch.stack([torch.zeros_like(targets), targets])
-    out = _numba.connect(edge_index, torch.arange(5000), 5000, False)
+    out = _numba.connect(edge_index, torch.arange(5000), 5000, False, False)
     assert np.array_equal(out.numpy(), [np.zeros(4999), np.arange(1, 5000)])

@@ -165,21 +165,41 @@ def spread_backward(grad, x, weight, source, target, grad_x, grad_weight):
 
 
 @_jit
-def connect_rows(source, target, cluster, self_loops, start, row, seen, length):
+def contract(order, source, target, cluster, chosen, first):
+    """`cluster` comes in as −1. Returns how many edges were contracted, and how many supernodes there are."""
+    contracted = 0
+    for e in order:
+        u, v = source[e], target[e]
+        if cluster[u] < 0 and cluster[v] < 0:
+            cluster[u] = cluster[v] = contracted
+            chosen[contracted] = e
+            first[contracted] = u
+            contracted += 1
+    number = contracted
+    for i in range(cluster.size):
+        if cluster[i] < 0:
+            cluster[i] = number
+            first[number] = i
+            number += 1
+    return contracted, number
+
+
+@_jit
+def connect_rows(source, target, cluster, self_loops, input_loops, start, row, seen, length):
     """Gather the distinct neighbours of each supernode, sorted: those of k are row[start[k]:][:length[k]].
 
     `start` (K + 1) and `seen` (K) come in as zeros. Returns how many there are.
     """
     for e in range(source.size):
         k, m = cluster[source[e]], cluster[target[e]]
-        if k != m or (self_loops and source[e] != target[e]):
+        if k != m or (self_loops and (input_loops or source[e] != target[e])):
             start[k + 1] += 1
     for k in range(length.size):
         start[k + 1] += start[k]
         length[k] = 0
     for e in range(source.size):
         k, m = cluster[source[e]], cluster[target[e]]
-        if k != m or (self_loops and source[e] != target[e]):
+        if k != m or (self_loops and (input_loops or source[e] != target[e])):
             row[start[k] + length[k]] = m
             length[k] += 1
     total = 0
@@ -193,8 +213,15 @@ def connect_rows(source, target, cluster, self_loops, start, row, seen, length):
                 ordered = ordered and (fill == low or row[fill - 1] < m)
                 row[fill] = m
                 fill += 1
-        if not ordered:
+        if not ordered and fill - low > 64:
             row[low:fill].sort()
+        elif not ordered:  # by insertion, which beats the call of a sort for a few
+            for at in range(low + 1, fill):
+                m, to = row[at], at
+                while to > low and row[to - 1] > m:
+                    row[to] = row[to - 1]
+                    to -= 1
+                row[to] = m
         length[k] = fill - low
         total += fill - low
     return total

@@ -82,9 +82,38 @@ def spread_backward(grad: Tensor, x: Tensor, weight: Tensor, source: Tensor, tar
     return grad_x.to(x.dtype), grad_weight
 
 
-def connect(edge_index: Tensor, cluster: Tensor, num_clusters: int, self_loops: bool) -> Tensor:
+def contract(edge_score: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+    source, target = edge_index.long()
+    order = torch.argsort(edge_score, descending=True, stable=True)
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(rank.size(0), device=rank.device)
+    free = torch.ones(num_nodes, dtype=torch.bool, device=rank.device)
+    chosen = torch.zeros_like(rank, dtype=torch.bool)
+    left = torch.arange(rank.size(0), device=rank.device)
+    while left.numel():  # contract the edges that outrank all that they touch, drop those that they touch
+        mine, u, v = rank[left], source[left], target[left]
+        best = torch.full_like(free, rank.size(0), dtype=torch.long)
+        best.scatter_reduce_(0, u, mine, "amin").scatter_reduce_(0, v, mine, "amin")
+        now = (best[u] == mine) & (best[v] == mine)
+        chosen[left[now]] = True
+        free[u[now]] = False
+        free[v[now]] = False
+        left = left[free[u] & free[v]]
+    edges = order[chosen[order]]
+    alone = free.nonzero().squeeze(1)
+    first = torch.cat([source[edges], alone])
+    numbers = torch.arange(first.size(0), device=rank.device)
+    cluster = torch.empty(num_nodes, dtype=torch.long, device=rank.device)
+    cluster[target[edges]] = numbers[: edges.size(0)]
+    cluster[first] = numbers
+    return cluster, edges, first
+
+
+def connect(edge_index: Tensor, cluster: Tensor, num_clusters: int, self_loops: bool, input_loops: bool) -> Tensor:
     source, target = cluster[edge_index[0]], cluster[edge_index[1]]
-    keep = edge_index[0] != edge_index[1] if self_loops else source != target
+    keep = source != target
+    if self_loops:
+        keep |= edge_index[0] != edge_index[1] if not input_loops else True
     scale = max(num_clusters, 1)
     key = torch.unique(source[keep] * scale + target[keep])
     return torch.stack([key // scale, key % scale]).to(edge_index.dtype)

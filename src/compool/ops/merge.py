@@ -59,7 +59,24 @@ class _Spread(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return *_spread_backward(grad, *ctx.saved_tensors), None, None, None
+        x, weight, source, target = ctx.saved_tensors
+        if not ctx.needs_input_grad[1]:
+            return _spread(grad, weight, target, source, x.size(0)), None, None, None, None
+        return *_spread_backward(grad, x, weight, source, target), None, None, None
+
+
+def spread(x: Tensor, weight: Tensor, source: Tensor, target: Tensor, num_rows: int) -> Tensor:
+    """Sum weighted rows of `x`: ``out[target] += weight * x[source]``, with no tensor as long as `source` and as wide
+    as `x`.
+
+    Example:
+        >>> x, weight = torch.tensor([[1.0], [10.0]]), torch.tensor([1.0, 2.0, 3.0])
+        >>> spread(x, weight, torch.tensor([0, 1, 1]), torch.tensor([0, 0, 2]), num_rows=3)
+        tensor([[21.],
+                [ 0.],
+                [30.]])
+    """
+    return cast(Tensor, _Spread.apply(x, weight, source, target, num_rows))
 
 
 def merge(x: Tensor, edge_score: Tensor, edge_index: Tensor, merged: Tensor, parts: Components) -> Tensor:
@@ -124,4 +141,4 @@ def merge_all(x: Tensor, edge_score: Tensor, edge_index: Tensor, counted: Tensor
     weight = torch.cat([weight, weight.new_ones(alone.size(0))])
     source = torch.cat([edge_index[0].long(), alone])
     target = parts.cluster[torch.cat([edge_index[1].long(), alone])]
-    return cast(Tensor, _Spread.apply(x, weight, source, target, parts.number))
+    return spread(x, weight, source, target, parts.number)
