@@ -1,16 +1,20 @@
-# make demo   train on generated graphs, draw what was pooled
-# make test   the whole test suite
-# make check  linters, types, layers
+# make demo      train on generated graphs, draw what was pooled
+# make test      the whole test suite
+# make test-gpu  the tests that need a CUDA device
+# make check     linters, types, layers
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check clean
+.PHONY: demo test test-gpu check clean
 
 demo: .venv/installed
 	$(BIN)/python examples/communities.py
 
 test: .venv/installed
 	$(BIN)/python -m pytest
+
+test-gpu: .venv/installed
+	$(BIN)/python -m pytest -m gpu
 
 check: .venv/installed
 	$(BIN)/ruff check .
