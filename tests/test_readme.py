@@ -1,0 +1,11 @@
+"""The README's Python blocks run, one after another."""
+
+import re
+from pathlib import Path
+
+
+def test_python_blocks() -> None:
+    text = (Path(__file__).parent.parent / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) >= 3
+    exec("\n".join(blocks), {})
