@@ -75,7 +75,9 @@ class ClusterPooling(torch_geometric.nn.ClusterPooling):
         if batch is None:
             batch = edge_index.new_zeros(num_nodes, dtype=torch.long)
 
-        edge_index = edge_index[:, edge_index[0] != edge_index[1]]
+        proper = edge_index[0] != edge_index[1]
+        if torch.compiler.is_compiling() or not proper.all():
+            edge_index = edge_index[:, proper]
         dropout = self.dropout if self.training else 0.0
         activation = _METHODS[self.edge_score_method]
         edge_score, x = score_and_pass(x, edge_index, self.lin.weight, self.lin.bias, activation, dropout)
