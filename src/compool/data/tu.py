@@ -35,9 +35,13 @@ def load(name: str, data: Path | str | None = None) -> GraphSet:
     if data is None:
         if cached.exists():
             return GraphSet.open(cached)[0]
-        source = _download(name)
-    else:
-        source = find(name, Path(data))
+        with tempfile.TemporaryDirectory(prefix="compool-") as folder:
+            return _cached(name, _download(name, Path(folder)), cached)
+    return _cached(name, find(name, Path(data)), cached)
+
+
+def _cached(name: str, source: Path, cached: Path) -> GraphSet:
+    """The set at `source`: from the cache if that was made from it, else parsed into the cache."""
     if source.suffix == ".npz":
         return GraphSet.open(source)[0]
     signature = _signature(source)
@@ -79,10 +83,9 @@ def available(data: Path) -> list[str]:
     return sorted(names)
 
 
-def _download(name: str) -> Path:
+def _download(name: str, folder: Path) -> Path:
     from torch_geometric.datasets import TUDataset
 
-    folder = Path(tempfile.mkdtemp(prefix="compool-"))
     try:
         TUDataset(str(folder), name)
     except Exception as error:  # PyG, its downloader and the network raise what they like

@@ -1,0 +1,102 @@
+"""Errors name the argument, what was given and what is allowed."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from compool import ComponentPooling
+
+GOOD = {
+    "x": torch.randn(4, 3),
+    "edge_index": torch.tensor([[0, 1], [1, 0]]),
+    "batch": torch.tensor([0, 0, 1, 1]),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"x": torch.randn(4, 2)}, ValueError, r"x must have shape \[nodes, 3\].*got \[4, 2\]"),
+        ({"x": torch.tensor(1.0)}, ValueError, r"x must have shape \[nodes, 3\].*got \[\]"),
+        ({"x": torch.randn(4)}, ValueError, r"x must have shape \[nodes, 3\].*got \[4\]"),
+        ({"x": torch.ones(4, 3).long()}, TypeError, "x must be of a float dtype, got torch.int64"),
+        ({"x": torch.randn(4, 3).double()}, TypeError, "x is torch.float64, but the layer is torch.float32"),
+        ({"x": torch.randn(4, 3, device="meta")}, ValueError, "x is on meta, but the layer is on cpu"),
+        (
+            {"edge_index": torch.zeros(4, 2).long()},
+            ValueError,
+            r"edge_index must have shape \[2, edges\], got \[4, 2\]",
+        ),
+        (
+            {"edge_index": torch.zeros(2, 2)},
+            TypeError,
+            "edge_index must be torch.int64 or torch.int32, got torch.float32",
+        ),
+        (
+            {"edge_index": torch.tensor([[0], [4]])},
+            ValueError,
+            r"edge_index must lie in 0\.\.3 for 4 nodes, got 4",
+        ),
+        (
+            {"edge_index": torch.tensor([[0], [-2]])},
+            ValueError,
+            r"edge_index must lie in 0\.\.3 for 4 nodes, got -2",
+        ),
+        (
+            {"edge_index": torch.zeros(2, 1, device="meta").long()},
+            ValueError,
+            "edge_index is on meta, but x is on cpu",
+        ),
+        ({"batch": torch.tensor([0, 0, 1])}, ValueError, r"batch must have shape \[4\].*got \[3\]"),
+        (
+            {"batch": torch.tensor([0, 1, 0, 1])},
+            ValueError,
+            "batch must be sorted, but node 1 is in graph 1 and node 2 in 0",
+        ),
+        ({"batch": torch.zeros(4)}, TypeError, "batch must be torch.int64 or torch.int32, got torch.float32"),
+        ({"batch": torch.zeros(4, device="meta").long()}, ValueError, "batch is on meta, but x is on cpu"),
+        ({"x": torch.full((4, 3), math.nan)}, ValueError, r"the score of edge 0 \(of 2\) is NaN"),
+    ],
+)
+def test_bad_input(change: dict[str, Tensor], error: type[Exception], message: str, backend: str) -> None:
+    with pytest.raises(error, match=message):
+        ComponentPooling(3)(**{**GOOD, **change})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"in_channels": 0}, "in_channels must be at least 1, got 0"),
+        ({"score": "relu"}, "score must be 'tanh', 'sigmoid' or a callable, got 'relu'"),
+        ({"weights": "some"}, "weights must be 'merged' or 'all', got 'some'"),
+        ({"threshold": 1.5}, r"threshold must lie in -1\.\.1, the range of tanh; got 1.5"),
+        (
+            {"score": "sigmoid", "threshold": -0.1},
+            r"threshold must lie in 0\.\.1, the range of sigmoid; got -0.1",
+        ),
+        ({"score": torch.relu}, "threshold must be a finite number when score is a callable, got None"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
+    ],
+)
+def test_bad_settings(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ComponentPooling(**{"in_channels": 3, **settings})
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda raw: raw[:1], lambda raw: raw > 0, lambda raw: raw.sum(), lambda raw: raw[:, None]]
+)
+def test_a_score_that_returns_something_else(wrong: Callable[[Tensor], Tensor]) -> None:
+    with pytest.raises(
+        ValueError, match=r"score must return a float for each edge, here torch.float32 \[2\]; it returned"
+    ):
+        ComponentPooling(3, score=wrong, threshold=0.0)(GOOD["x"], GOOD["edge_index"])
+
+
+def test_unpool_of_the_wrong_size() -> None:
+    out = ComponentPooling(3)(torch.randn(4, 3), GOOD["edge_index"])
+    with pytest.raises(ValueError, match="one a supernode"):
+        out.unpool(torch.randn(9, 3))
