@@ -43,6 +43,30 @@ def test_a_folder_that_is_not_there() -> None:
     assert result.stderr.strip() == "compool: --data /no/such/folder is no folder"
 
 
+def test_recipes() -> None:
+    result = run.invoke(app, ["recipes", "--json"])
+    assert result.exit_code == 0
+    rows = json.loads(result.stdout)
+    assert len(rows) == 48  # three methods, eight sets, two recipes
+    assert {row["parameters"] for row in rows if row["dataset"] == "PROTEINS"} == {802, 156_291, 2_742}
+    table = run.invoke(app, ["recipes", "--method", "gin", "--recipe", "paper"], env={"COLUMNS": "200"})
+    assert "65,638" in table.stdout
+    assert "component" not in table.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--method", "magic"], "compool: --method must be one of component, edgepool, gin; got 'magic'"),
+        (["--recipe", "slow"], "compool: there is no recipe 'slow'; there are fast, paper"),
+    ],
+)
+def test_recipes_that_are_not_there(arguments: list[str], message: str) -> None:
+    result = run.invoke(app, ["recipes", *arguments])
+    assert result.exit_code == 2
+    assert result.stderr.strip() == message
+
+
 def test_help_imports_nothing_heavy() -> None:
     command = "import sys; from compool.cli import app; assert 'torch' not in sys.modules"
     start = time.perf_counter()

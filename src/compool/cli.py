@@ -71,6 +71,53 @@ def datasets(
     Console().print("[bold red]red[/]: differs from the paper's Table 1, which stands in brackets.")
 
 
+@app.command(
+    epilog="Examples:  `compool recipes`,  `compool recipes --method gin --recipe paper`,  `compool recipes --json`"
+)
+def recipes(
+    method: Annotated[str, typer.Option(help="Only this method: component, edgepool or gin.")] = "",
+    name: Annotated[str, typer.Option("--recipe", help="Only recipes of this name: fast or paper.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every setting.")] = False,
+) -> None:
+    """List the recipes: how each method is trained on each data set, and how many parameters its network has."""
+    from dataclasses import asdict
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from compool import study
+
+    if method and method not in study.METHODS:
+        raise _stop(f"--method must be one of {', '.join(study.METHODS)}; got {method!r}")
+    chosen = [one for one in study.recipes() if method in ("", one.method) and name in ("", one.name)]
+    if not chosen:
+        raise _stop(
+            f"there is no recipe {name!r}; there are {', '.join(sorted({one.name for one in study.recipes()}))}"
+        )
+    with Console(stderr=True).status("building the networks"):
+        counts = [one.parameters for one in chosen]
+    if as_json:
+        rows = [asdict(one) | {"parameters": count} for one, count in zip(chosen, counts, strict=True)]
+        print(json.dumps(rows, indent=1))
+        return
+    for kind in dict.fromkeys(one.method for one in chosen):
+        table = Table(title=kind, title_justify="left")
+        for heading in ("data set", "recipe", "layers"):
+            table.add_column(heading, no_wrap=True)
+        table.add_column("settings")
+        table.add_column("parameters", justify="right", no_wrap=True)
+        for one, count in zip(chosen, counts, strict=True):
+            if one.method == kind:
+                settings = (
+                    f"{one.in_channels} features ({one.features}), hidden {one.hidden}, batch {one.batch}, "
+                    f"{one.epochs} epochs, lr {one.lr:g} halved every {one.halve}, {one.optimizer}, "
+                    f"decay {one.weight_decay:g}, dropout {one.dropout:g}, readout {one.readout}"
+                )
+                table.add_row(one.dataset, one.name, one.layers, settings, f"{count:,}")
+        Console().print(table)
+    Console().print("Other data sets get each method's defaults, by their own features and classes.")
+
+
 def _describe(graphs: Any) -> dict[str, Any]:
     loops = 0 if graphs.looped is None else len(graphs.looped)
     labels = 0 if graphs.labels is None else int(graphs.labels.max()) + 1

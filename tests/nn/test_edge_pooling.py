@@ -100,3 +100,40 @@ def test_drop_in() -> None:
     assert no_edges[0].shape == (4, 3)
     with pytest.raises(ValueError, match=r"edge_index must lie in 0\.\.3 for 4 nodes, got 9"):
         ours(torch.randn(4, 3, dtype=torch.float64), torch.tensor([[0], [9]]))
+
+
+def test_what_pyg_s_own_test_expects(backend: str) -> None:
+    """Four nodes all joined, a pair, and a node that points at the first; the score is the sum of the two features."""
+    pool = compool.EdgePooling(1)
+    torch.nn.init.ones_(pool.lin.weight)
+    torch.nn.init.zeros_(pool.lin.bias)
+    joined = [(i, j) for i in range(4) for j in range(4) if i != j]
+    edge_index = torch.tensor([*joined, (4, 5), (5, 4), (6, 0)]).t().contiguous()
+    x, batch = torch.tensor([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0], [-1.0]]), torch.tensor([0, 0, 0, 0, 1, 1, 0])
+    x_out, edge_index_out, batch_out, info = pool(x, edge_index, batch)
+    assert edge_index_out.tolist() == [[0, 1, 1, 2, 2, 3], [0, 1, 2, 1, 2, 2]]
+    assert batch_out.tolist() == [1, 0, 0, 0]
+    back, edges, graph = pool.unpool(x_out, info)
+    assert back.squeeze(1).tolist() == [1, 1, 5, 5, 9, 9, -1]
+    assert torch.equal(edges, edge_index)
+    assert torch.equal(graph, batch)
+    _, edge_index_out, batch_out, _ = pool(x[:6], edge_index[:, :-1], batch[:6])
+    assert edge_index_out.tolist() == [[0, 1, 1, 2, 2], [0, 1, 2, 1, 2]]
+    assert batch_out.tolist() == [1, 0, 0]
+
+
+def test_numbered_by_first_member() -> None:
+    """The same as by score, in another order: a sorted batch stays sorted."""
+    ours, _ = pair("softmax")
+    sorted_ = compool.EdgePooling(3, by_first=True).double()
+    sorted_.load_state_dict(ours.state_dict())
+    x, edge_index = torch.randn(30, 3, dtype=torch.float64), random_graph(15, 40)
+    edge_index = torch.cat([edge_index, edge_index + 15], 1)
+    batch = torch.arange(30) // 15
+    a, b = ours(x, edge_index, batch), sorted_(x, edge_index, batch)
+    assert torch.equal(b[2], b[2].sort().values)
+    assert not torch.equal(a[2], b[2])
+    first = [int((b[3].cluster == k).nonzero()[0]) for k in range(len(b[0]))]
+    assert first == sorted(first)
+    torch.testing.assert_close(b[0][b[3].cluster], a[0][a[3].cluster])
+    torch.testing.assert_close(sorted_.unpool(b[0], b[3])[0], ours.unpool(a[0], a[3])[0])

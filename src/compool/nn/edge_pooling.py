@@ -1,5 +1,7 @@
 """PyG's EdgePooling without its loop over edges."""
 
+from collections.abc import Callable
+
 import torch
 import torch_geometric.nn
 from torch import Tensor
@@ -23,6 +25,8 @@ class EdgePooling(torch_geometric.nn.EdgePooling):
             :meth:`compute_edge_score_softmax`.
         dropout: probability with which a raw score is set to zero in training.
         add_to_edge_score: added to every score.
+        by_first: number supernodes by their first members, so that a sorted `batch` stays sorted; by default, as in
+            PyG's, by score.
 
     Example:
         >>> pool = EdgePooling(16)
@@ -31,6 +35,17 @@ class EdgePooling(torch_geometric.nn.EdgePooling):
         >>> x_out.shape
         torch.Size([2, 16])
     """
+
+    def __init__(
+        self,
+        in_channels: int,
+        edge_score_method: Callable[[Tensor, Tensor, int], Tensor] | None = None,
+        dropout: float = 0.0,
+        add_to_edge_score: float = 0.5,
+        by_first: bool = False,
+    ) -> None:
+        super().__init__(in_channels, edge_score_method, dropout, add_to_edge_score)
+        self.by_first = by_first
 
     def forward(
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None
@@ -56,13 +71,8 @@ class EdgePooling(torch_geometric.nn.EdgePooling):
         raw, x = score_and_pass(x, edge_index, self.lin.weight, self.lin.bias, lambda raw: raw, dropout)
         edge_score = self.compute_edge_score(raw, edge_index, num_nodes) + self.add_to_edge_score
         check_scores(edge_score)
-        parts = ops.contract(edge_score, edge_index, num_nodes)
-
-        alone = edge_score.new_ones(parts.number - parts.chosen.size(0))
-        supernode_score = torch.cat([edge_score[parts.chosen], alone])
-        every = torch.arange(num_nodes, device=x.device)
-        sums = ops.spread(x, torch.ones_like(every, dtype=edge_score.dtype), every, parts.cluster, parts.number)
-        x_out = sums * supernode_score.to(x.dtype).unsqueeze(1)
+        parts = ops.contract(edge_score, edge_index, num_nodes, self.by_first)
+        x_out, supernode_score = ops.merge_pairs(x, edge_score, edge_index, parts)
         edge_index_out = ops.connect(edge_index, parts, self_loops=True, input_loops=True)
-        info = UnpoolInfo(edge_index, parts.cluster, batch, supernode_score.to(x.dtype))
+        info = UnpoolInfo(edge_index, parts.cluster, batch, supernode_score)
         return x_out, edge_index_out, batch[parts.first], info

@@ -1,30 +1,44 @@
 """The operator as pure functions, in the order that data goes through them.
 
 score → select → components → merge → connect, and lift for the way back; contract stands for select and components in
-edge pooling. They do not check their input, and an index out of range can crash the process: the modules of
+edge pooling. `grouped_linear`, `propagate`, `activate` and the like are what the layers of many replicas are made of.
+They do not check their input, and an index out of range can crash the process: the modules of
 :mod:`compool.nn` check.
 """
 
 from compool.ops.components import Components, components, connected_components
 from compool.ops.connect import connect
-from compool.ops.contract import Contraction, contract
+from compool.ops.contract import Contraction, contract, merge_pairs
+from compool.ops.dropout import activate, drop_pairs, dropout, fold
+from compool.ops.grouped import grouped_linear, segment_repeat, segment_sum
 from compool.ops.lift import lift
 from compool.ops.merge import merge, merge_all, spread
-from compool.ops.score import score
+from compool.ops.propagate import propagate
+from compool.ops.score import score, score_ends
 from compool.ops.select import Selection, select
 
 __all__ = [
     "Components",
     "Contraction",
     "Selection",
+    "activate",
     "components",
     "connect",
     "connected_components",
     "contract",
+    "drop_pairs",
+    "dropout",
+    "fold",
+    "grouped_linear",
     "lift",
     "merge",
     "merge_all",
+    "merge_pairs",
+    "propagate",
     "score",
+    "score_ends",
+    "segment_repeat",
+    "segment_sum",
     "select",
     "spread",
 ]

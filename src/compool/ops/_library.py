@@ -17,15 +17,17 @@ _LIBRARY = torch.library.Library("compool", "DEF")
 only_torch = os.environ.get("COMPOOL_KERNELS") == "torch"
 
 
-def _kernels(tensor: Tensor) -> ModuleType:
-    """The kernel module for where `tensor` lives; numba is imported when the first CPU kernel runs."""
+def _kernel(name: str, tensor: Tensor) -> Callable[..., Any]:
+    """The kernel for where `tensor` lives; numba is imported when the first CPU kernel runs."""
+    from compool.ops import _torch
+
+    modules: list[ModuleType] = [_torch]
     if tensor.is_cpu and not only_torch:
         from compool.ops import _numba
 
-        return _numba
-    from compool.ops import _torch
-
-    return _torch
+        modules.insert(0, _numba)
+    found: Callable[..., Any] = next(getattr(module, name) for module in modules if hasattr(module, name))
+    return found
 
 
 def operator(schema: str, shape: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,7 +36,7 @@ def operator(schema: str, shape: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*args: Any) -> Any:
         detached = (arg.detach() if isinstance(arg, Tensor) else arg for arg in args)  # numpy wants no gradients
-        return getattr(_kernels(args[0]), name)(*detached)
+        return _kernel(name, args[0])(*detached)
 
     _LIBRARY.define(schema)
     _LIBRARY.impl(name, run, "CompositeExplicitAutograd")

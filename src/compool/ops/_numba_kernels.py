@@ -4,6 +4,8 @@ One thread each, without the GIL: they are bound by memory, and a second thread 
 competes with torch's own. Inner loops run over row views, because only then do they vectorise.
 """
 
+import numpy as np
+
 from compool._jit import jit
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
@@ -235,3 +237,110 @@ def connect_fill(start, row, length, out):
             out[0, fill] = k
             out[1, fill] = row[at]
             fill += 1
+
+
+@_jit
+def segment_sum(x, ptr, out):
+    for s in range(out.shape[0]):
+        row = out[s]
+        row[:] = 0
+        for i in range(ptr[s], ptr[s + 1]):
+            member = x[i]
+            for c in range(row.size):
+                row[c] += member[c]
+
+
+@_jit
+def segment_repeat(x, ptr, out):
+    for s in range(x.shape[0]):
+        row = x[s]
+        for i in range(ptr[s], ptr[s + 1]):
+            out[i, :] = row
+
+
+@_jit
+def propagate(x, row_ptr, neighbour, left, right, own, out):
+    """A factor of length one holds for all nodes."""
+    each_left, each_right, each_own = min(left.size - 1, 1), min(right.size - 1, 1), min(own.size - 1, 1)
+    for i in range(x.shape[0]):
+        row, member, o, scale = out[i], x[i], own[i * each_own], left[i * each_left]
+        row[:] = 0
+        for at in range(row_ptr[i], row_ptr[i + 1]):
+            j = neighbour[at]
+            r, other = right[j * each_right], x[j]
+            for c in range(row.size):
+                row[c] += r * other[c]
+        for c in range(row.size):
+            row[c] = scale * row[c] + o * member[c]
+
+
+@_jit
+def _mix32(bits):
+    """The finaliser of MurmurHash3. Casts all along: numba makes 64 bits of two times 32."""
+    bits = np.uint32((bits ^ (bits >> 16)) * np.uint32(0x85EBCA6B))
+    bits = np.uint32((bits ^ (bits >> 13)) * np.uint32(0xC2B2AE35))
+    return np.uint32(bits ^ (bits >> 16))
+
+
+@_jit
+def _kept(index, low, high, least):
+    return (_mix32(np.uint32(_mix32(np.uint32(np.uint32(index) ^ low)) ^ high)) >> 8) >= least
+
+
+@_jit
+def drop(x, ptr, key, probability, out):
+    for s in range(ptr.size - 1):
+        low, high, p = key[s, 0], key[s, 1], x.dtype.type(probability[s])
+        least, scale = _least(probability[s]), 1 / (1 - p)
+        for i in range(ptr[s], ptr[s + 1]):
+            row, to, base = x[i], out[i], (i - ptr[s]) * x.shape[1]
+            for c in range(row.size):
+                to[c] = row[c] * scale if _kept(base + c, low, high, least) else 0.0
+
+
+@_jit
+def _least(probability):
+    """The smallest hash of 24 bits that is kept: hash · 2⁻²⁴ ≥ probability."""
+    return np.uint32(np.ceil(np.float64(probability) * 2.0**24))
+
+
+@_jit
+def activate(x, bias, ptr, out):
+    """A bias of one row holds for all segments."""
+    each = min(bias.shape[0] - 1, 1)
+    for s in range(ptr.size - 1):
+        shift = bias[s * each]
+        for i in range(ptr[s], ptr[s + 1]):
+            row, to = x[i], out[i]
+            for c in range(row.size):
+                value = row[c] + shift[c]
+                to[c] = value if value > 0 else 0.0
+
+
+@_jit
+def activate_and_drop(x, bias, ptr, probability, out, key):
+    each = min(bias.shape[0] - 1, 1)
+    for s in range(ptr.size - 1):
+        shift, low, high, p = bias[s * each], key[s, 0], key[s, 1], x.dtype.type(probability[s])
+        least, scale = _least(probability[s]), 1 / (1 - p)
+        for i in range(ptr[s], ptr[s + 1]):
+            row, to, base = x[i], out[i], (i - ptr[s]) * x.shape[1]
+            for c in range(row.size):
+                value = row[c] + shift[c]
+                to[c] = value * scale if (value > 0) & _kept(base + c, low, high, least) else 0.0
+
+
+@_jit
+def activate_backward(grad, out, ptr, probability, grad_x, grad_bias):
+    """A probability of length one holds for all segments."""
+    each = min(probability.size - 1, 1)
+    for s in range(ptr.size - 1):
+        scale = 1 / (1 - grad.dtype.type(probability[s * each]))
+        total = grad_bias[s]
+        total[:] = 0
+        for i in range(ptr[s], ptr[s + 1]):
+            row, to, active = grad[i], grad_x[i], out[i]
+            for c in range(row.size):
+                value = row[c] * scale if active[c] > 0 else 0.0
+                to[c] = value
+                total[c] += value

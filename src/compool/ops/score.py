@@ -1,7 +1,7 @@
 """Step 1: a score for every edge."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from compool.ops._checks import check_activated
 from compool.ops._library import operator
+from compool.ops.dropout import drop_pairs
 
 _score = operator(
     "score(Tensor ends, Tensor edge_index, Tensor bias) -> Tensor",
@@ -109,18 +110,37 @@ def score_and_pass(
         halves = halves.mean(0, keepdim=True)
     raw, through = _Score.apply(x, halves, bias.to(dtype), edge_index)
     if dropout > 0:
-        raw = _drop_pairs(raw, edge_index, dropout) if symmetric else F.dropout(raw, dropout)
+        raw = _drop(raw, edge_index, dropout, symmetric)
     edge_score = activation(raw)
     check_activated(edge_score, raw)
     return edge_score.to(dtype), through if x.requires_grad else x
 
 
-def _drop_pairs(raw: Tensor, edge_index: Tensor, dropout: float) -> Tensor:
-    """Dropout that treats (i, j) and (j, i) alike: a hash of the pair and one random seed decides."""
-    low, high = edge_index.amin(0).long(), edge_index.amax(0).long()
+class _FromEnds(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, ends: Tensor, edge_index: Tensor) -> Tensor:
+        ctx.save_for_backward(edge_index)
+        ctx.num_nodes = ends.size(1)
+        return cast(Tensor, _score(ends, edge_index, ends.new_zeros(1)))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _score_backward(grad, *ctx.saved_tensors, ctx.num_nodes), None
+
+
+def score_ends(ends: Tensor, edge_index: Tensor) -> Tensor:
+    """The raw score of each edge from what its two ends add to it: ``ends[0, source] + ends[1, target]``.
+
+    Example:
+        >>> score_ends(torch.tensor([[1.0, 2.0], [10.0, 20.0]]), torch.tensor([[0, 1], [1, 0]]))
+        tensor([21., 12.])
+    """
+    return cast(Tensor, _FromEnds.apply(ends, edge_index))
+
+
+def _drop(raw: Tensor, edge_index: Tensor, dropout: float, symmetric: bool) -> Tensor:
+    if not symmetric:
+        return F.dropout(raw, dropout)
     seed = torch.randint(2**62, (1,), device=raw.device)
-    bits = (low * -7046029254386353131 + high) * -4417276706812531889 + seed  # odd constants of SplitMix64
-    for _ in range(2):
-        bits = (bits ^ ((bits >> 31) & 0x1FFFFFFFF)) * -7723592293110705685
-    uniform = ((bits >> 40) & 0xFFFFFF).to(raw.dtype) / 2**24
-    return raw * (uniform >= dropout) / (1 - dropout)
+    return drop_pairs(raw, edge_index, seed, torch.full((1,), dropout, device=raw.device))

@@ -1,0 +1,183 @@
+"""The networks of the paper's evaluation, on PyG's inputs."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.nn import GCNConv, GINConv, SAGEConv, global_add_pool, global_mean_pool
+
+from compool.nn.component_pooling import ComponentPooling
+from compool.nn.edge_pooling import EdgePooling
+
+READOUTS = {"mean": global_mean_pool, "sum": global_add_pool}
+_NO_SETTING = ("self", "__class__")
+
+
+def outputs(num_classes: int) -> int:
+    """How many numbers a network returns for a graph: one logit for two classes, else one a class."""
+    return 1 if num_classes == 2 else num_classes
+
+
+class Network(torch.nn.Module):
+    r"""A graph classifier from a string of letters, as the paper writes them: ``"CPCL"``, ``"SSESSESLL"``.
+
+    ``C`` is a GCN layer, ``S`` a GraphSAGE layer, ``P`` component pooling, ``E`` edge pooling and ``L`` a linear layer.
+    A readout stands before the first ``L``; ReLU and dropout come after each ``C``, ``S`` and ``L`` but the last.
+
+    Args:
+        layers: the letters, graph layers first, then at least one ``L``.
+        in_channels: size of each node's features.
+        hidden: size of the features inside.
+        num_classes: number of classes.
+        dropout: probability of dropout after the layers, and of the raw scores of component pooling.
+        readout: ``"mean"`` (the paper's released code) or ``"sum"`` (its text).
+        threshold: of component pooling.
+        weights: of component pooling.
+        symmetric: of component pooling.
+
+    Example:
+        >>> network = Network("CPCL", in_channels=29, hidden=16, num_classes=2, dropout=0.1)
+        >>> sum(parameter.numel() for parameter in network.parameters())
+        802
+        >>> network(torch.randn(3, 29), torch.tensor([[0, 1], [1, 0]])).shape
+        torch.Size([1, 1])
+    """
+
+    def __init__(
+        self,
+        layers: str,
+        in_channels: int,
+        hidden: int,
+        num_classes: int,
+        dropout: float = 0.0,
+        readout: str = "mean",
+        threshold: float | None = None,
+        weights: str = "merged",
+        symmetric: bool = False,
+    ) -> None:
+        super().__init__()
+        self.settings: dict[str, Any] = {key: value for key, value in locals().items() if key not in _NO_SETTING}
+        head = layers.lstrip("CSPE")
+        if not head or set(head) != {"L"}:
+            raise ValueError(
+                f"layers must be letters of C, S, P and E, then at least one L, as in CPCL; got {layers!r}"
+            )
+        _check(readout, dropout, num_classes)
+        self.letters, self.dropout, self.readout = layers, dropout, readout
+        self.layers = torch.nn.ModuleList()
+        width = in_channels
+        for at, letter in enumerate(layers):
+            if letter == "P":
+                self.layers.append(ComponentPooling(width, "tanh", threshold, weights, symmetric, dropout))
+                continue
+            if letter == "E":
+                self.layers.append(EdgePooling(width, by_first=True))
+                continue
+            kind = {"C": GCNConv, "S": SAGEConv, "L": torch.nn.Linear}[letter]
+            out = outputs(num_classes) if at == len(layers) - 1 else hidden
+            self.layers.append(kind(width, out))
+            width = out
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, batch_size: int | None = None
+    ) -> Tensor:
+        """The logits of each graph.
+
+        Args:
+            x: node features [N, in_channels].
+            edge_index: edges [2, E], both directions.
+            batch: the graph of each node [N], sorted; by default all nodes are of one graph.
+            batch_size: how many graphs there are, if the last may have no nodes.
+
+        Returns:
+            Logits [graphs, classes], or [graphs, 1] for two classes.
+        """
+        if batch is None:
+            batch = edge_index.new_zeros(x.size(0), dtype=torch.long)
+        if batch_size is None:
+            batch_size = int(batch.max()) + 1 if batch.numel() else 0
+        for at, (letter, layer) in enumerate(zip(self.letters, self.layers, strict=True)):
+            if letter in "PE":
+                x, edge_index, batch = layer(x, edge_index, batch)[:3]
+                continue
+            if letter == "L" and self.letters[at - 1] != "L":
+                x = READOUTS[self.readout](x, batch, batch_size)
+            x = layer(x) if letter == "L" else layer(x, edge_index)
+            if at < len(self.layers) - 1:
+                x = F.dropout(x.relu(), self.dropout, self.training)
+        return x
+
+
+class GIN(torch.nn.Module):
+    r"""The graph isomorphism network of Xu et al. (2019), as they evaluated it.
+
+    Four layers :math:`x'_i = \mathrm{MLP}((1 + \epsilon) x_i + \sum_j x_j)` with ε fixed at 0 and two-layer MLPs, batch
+    norm inside and after. A linear layer predicts from the readout of every level, the input's too; dropout is applied
+    to these, and they are summed.
+
+    Args:
+        in_channels: size of each node's features.
+        hidden: size of the features inside.
+        num_classes: number of classes.
+        dropout: probability of dropout of the predictions.
+        readout: ``"sum"`` or ``"mean"``.
+        depth: number of layers.
+
+    Example:
+        >>> network = GIN(in_channels=29, hidden=16, num_classes=2)
+        >>> sum(parameter.numel() for parameter in network.parameters())
+        2742
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden: int,
+        num_classes: int,
+        dropout: float = 0.5,
+        readout: str = "sum",
+        depth: int = 4,
+    ) -> None:
+        super().__init__()
+        self.settings: dict[str, Any] = {key: value for key, value in locals().items() if key not in _NO_SETTING}
+        _check(readout, dropout, num_classes)
+        self.dropout, self.readout = dropout, readout
+        self.epsilon = torch.nn.Parameter(torch.zeros(depth))  # unused, as in the original, whose counts include it
+        widths = [in_channels] + [hidden] * depth
+        self.convs = torch.nn.ModuleList(GINConv(_perceptron(width, hidden)) for width in widths[:-1])
+        self.norms = torch.nn.ModuleList(torch.nn.BatchNorm1d(hidden) for _ in range(depth))
+        self.predictions = torch.nn.ModuleList(torch.nn.Linear(width, outputs(num_classes)) for width in widths)
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, batch_size: int | None = None
+    ) -> Tensor:
+        """The logits of each graph; arguments and result as in :meth:`Network.forward`."""
+        if batch is None:
+            batch = edge_index.new_zeros(x.size(0), dtype=torch.long)
+        if batch_size is None:
+            batch_size = int(batch.max()) + 1 if batch.numel() else 0
+        levels = [x]
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            levels.append(norm(conv(levels[-1], edge_index)).relu())
+        read = READOUTS[self.readout]
+        scores = [predict(read(x, batch, batch_size)) for predict, x in zip(self.predictions, levels, strict=True)]
+        return torch.stack([F.dropout(score, self.dropout, self.training) for score in scores]).sum(0)
+
+
+def _perceptron(in_channels: int, hidden: int) -> torch.nn.Sequential:
+    return torch.nn.Sequential(
+        torch.nn.Linear(in_channels, hidden),
+        torch.nn.BatchNorm1d(hidden),
+        torch.nn.ReLU(),
+        torch.nn.Linear(hidden, hidden),
+    )
+
+
+def _check(readout: str, dropout: float, num_classes: int) -> None:
+    if readout not in READOUTS:
+        raise ValueError(f"readout must be 'mean' or 'sum', got {readout!r}")
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout must be at least 0 and below 1, got {dropout}")
+    if num_classes < 2:
+        raise ValueError(f"num_classes must be at least 2, got {num_classes}")

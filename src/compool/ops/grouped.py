@@ -1,0 +1,104 @@
+"""Dense layers of many replicas at once: each has rows of its own, one after another, and weights of its own."""
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from compool.ops._library import operator
+
+_linear = operator(
+    "grouped_linear(Tensor x, Tensor weight, Tensor ptr) -> Tensor",
+    lambda x, weight, ptr: x.new_empty(x.size(0), weight.size(1)),
+)
+_outer = operator(
+    "grouped_outer(Tensor left, Tensor right, Tensor ptr) -> Tensor",
+    lambda left, right, ptr: left.new_empty(ptr.size(0) - 1, left.size(1), right.size(1)),
+)
+_sum = operator(
+    "segment_sum(Tensor x, Tensor ptr) -> Tensor",
+    lambda x, ptr: x.new_empty(ptr.size(0) - 1, x.size(1)),
+)
+_repeat = operator(
+    "segment_repeat(Tensor x, Tensor ptr, SymInt num_rows) -> Tensor",
+    lambda x, ptr, num_rows: x.new_empty(num_rows, x.size(1)),
+)
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, ptr: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight, ptr)
+        return cast(Tensor, _linear(x, weight, ptr))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, ptr = ctx.saved_tensors
+        grad_x = _linear(grad, weight.transpose(1, 2), ptr) if ctx.needs_input_grad[0] else None
+        return grad_x, _outer(grad, x, ptr), None
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, ptr: Tensor) -> Tensor:
+        ctx.save_for_backward(ptr)
+        ctx.num_rows = x.size(0)
+        return cast(Tensor, _sum(x, ptr))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _repeat(grad, *ctx.saved_tensors, ctx.num_rows), None
+
+
+class _Repeat(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, ptr: Tensor, num_rows: int) -> Tensor:
+        ctx.save_for_backward(ptr)
+        return cast(Tensor, _repeat(x, ptr, num_rows))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _sum(grad, *ctx.saved_tensors), None, None
+
+
+def grouped_linear(x: Tensor, weight: Tensor, ptr: Tensor) -> Tensor:
+    """Multiply the rows of each replica by its own weight.
+
+    Args:
+        x: features [N, i].
+        weight: a weight a replica [R, o, i], each as in :class:`torch.nn.Linear`.
+        ptr: replica r has the rows ``ptr[r]:ptr[r + 1]``; [R + 1].
+
+    Returns:
+        Features [N, o].
+
+    Example:
+        >>> x, weight = torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([[[1.0]], [[10.0]]])
+        >>> grouped_linear(x, weight, torch.tensor([0, 2, 3])).squeeze(1)
+        tensor([ 1.,  2., 30.])
+    """
+    return cast(Tensor, _Linear.apply(x, weight, ptr))
+
+
+def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
+    """Sum the rows of each segment: row s of the result is the sum of the rows ``ptr[s]:ptr[s + 1]``.
+
+    Example:
+        >>> segment_sum(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([0, 2, 2, 3])).squeeze(1)
+        tensor([3., 0., 3.])
+    """
+    return cast(Tensor, _Sum.apply(x, ptr))
+
+
+def segment_repeat(x: Tensor, ptr: Tensor, num_rows: int) -> Tensor:
+    """Give every row of a segment the segment's row of `x`; the reverse of :func:`segment_sum`.
+
+    Example:
+        >>> segment_repeat(torch.tensor([[5.0], [6.0]]), torch.tensor([0, 2, 3]), num_rows=3).squeeze(1)
+        tensor([5., 5., 6.])
+    """
+    return cast(Tensor, _Repeat.apply(x, ptr, num_rows))

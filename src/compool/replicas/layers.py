@@ -1,0 +1,295 @@
+"""Layers of many replicas: each is made from R of PyG's layers and does what they would, each on its own rows.
+
+Parameters are those of the single layers, stacked, under the same names. A layer takes the features of a union's nodes
+[N, d], or the columns [N] of one-hot features, and the union.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
+
+import torch
+import torch_geometric.nn as pyg
+import torch_geometric.utils
+from torch import Tensor
+from torch.nn import Module
+
+from compool import nn, ops
+from compool.replicas.union import Union
+
+
+def stacked(tensors: Iterable[Tensor]) -> torch.nn.Parameter:
+    """Parameters [R, *] of R layers."""
+    return torch.nn.Parameter(torch.stack([tensor.detach() for tensor in tensors]))
+
+
+def alike(layers: Sequence[Any], *names: str) -> None:
+    """The layers must agree in these settings."""
+    for name in names:
+        found = {getattr(layer, name) for layer in layers}
+        if len(found) > 1:
+            raise ValueError(f"the {type(layers[0]).__name__} layers must agree in {name}, got {sorted(found)}")
+
+
+def multiply(x: Tensor, weight: Tensor, union: Union) -> Tensor:
+    """Each replica's rows times its weight [R, o, i]; of one-hot features, given as columns, the rows of the weight."""
+    if x.dim() == 2:
+        return ops.grouped_linear(x, weight, union.ptr)
+    replicas, out, width = weight.shape
+    replica = torch.repeat_interleave(union.ptr.diff(), output_size=x.size(0))
+    return weight.transpose(1, 2).reshape(replicas * width, out).index_select(0, x + replica * width)
+
+
+def add(x: Tensor, bias: Tensor, union: Union) -> Tensor:
+    """Add each replica's bias [R, d] to its rows."""
+    return x + ops.segment_repeat(bias, union.ptr, x.size(0))
+
+
+def through(x: Tensor, weight: Tensor, union: Union, spread: Callable[[Tensor], Tensor]) -> Tensor:
+    """Multiply and pass messages, in the order that passes the narrower ones."""
+    if x.dim() == 1 or weight.size(2) > weight.size(1):
+        return spread(multiply(x, weight, union))
+    return multiply(spread(x), weight, union)
+
+
+class Linear(Module):
+    """R of :class:`torch.nn.Linear`; also on features of graphs [R, B, d]."""
+
+    def __init__(self, layers: Sequence[Any]) -> None:
+        super().__init__()
+        self.weight = stacked(layer.weight for layer in layers)
+        self.bias = None if layers[0].bias is None else stacked(layer.bias for layer in layers)
+
+    def forward(self, x: Tensor, union: Union) -> Tensor:
+        """[N, i] to [N, o]."""
+        x = multiply(x, self.weight, union)
+        return x if self.bias is None else add(x, self.bias, union)
+
+    def of_graphs(self, x: Tensor) -> Tensor:
+        """[R, B, i] to [R, B, o]."""
+        weight = self.weight.transpose(1, 2)
+        return torch.bmm(x, weight) if self.bias is None else torch.baddbmm(self.bias.unsqueeze(1), x, weight)
+
+
+class GCNConv(Module):
+    """R of :class:`torch_geometric.nn.GCNConv`; `bias` is not added by :meth:`linear`."""
+
+    def __init__(self, layers: Sequence[pyg.GCNConv]) -> None:
+        super().__init__()
+        _refuse(layers[0], improved=False, add_self_loops=True, normalize=True)
+        self.lin = Linear([layer.lin for layer in layers])
+        self.bias = stacked(layer.bias for layer in layers)
+
+    def linear(self, x: Tensor, union: Union) -> Tensor:
+        """The layer without its bias."""
+        degree = union.degree
+        if union.looped:  # a self-loop that is there already counts as the one that the layer adds
+            source, target = union.edge_index
+            extra = torch.ones_like(degree).index_fill_(0, source[source == target].long(), 0)
+        else:
+            extra = torch.ones_like(degree)
+        norm = (degree + extra).to(self.bias.dtype).rsqrt()
+
+        def spread(x: Tensor) -> Tensor:
+            return ops.propagate(x, union.row_ptr, union.edge_index[1], norm, norm, norm * norm * extra)
+
+        return through(x, self.lin.weight, union, spread)
+
+    def forward(self, x: Tensor, union: Union) -> Tensor:
+        """[N, i] to [N, o]."""
+        return add(self.linear(x, union), self.bias, union)
+
+
+class SAGEConv(Module):
+    """R of :class:`torch_geometric.nn.SAGEConv` with the mean of neighbours; `bias` is not added by :meth:`linear`."""
+
+    def __init__(self, layers: Sequence[pyg.SAGEConv]) -> None:
+        super().__init__()
+        _refuse(layers[0], normalize=False, root_weight=True, project=False)
+        if not isinstance(layers[0].aggr_module, pyg.aggr.MeanAggregation):
+            raise ValueError(f"SAGEConv must have aggr='mean', got {layers[0].aggr_module}")
+        self.lin_l = Linear([layer.lin_l for layer in layers])
+        self.lin_r = Linear([layer.lin_r for layer in layers])
+
+    @property
+    def bias(self) -> Tensor:
+        """[R, o]."""
+        assert self.lin_l.bias is not None
+        return self.lin_l.bias
+
+    def linear(self, x: Tensor, union: Union) -> Tensor:
+        """The layer without its bias."""
+        share = union.degree.clamp(min=1).to(self.bias.dtype).reciprocal()
+
+        def spread(x: Tensor) -> Tensor:
+            return ops.propagate(x, union.row_ptr, union.edge_index[1], left=share)
+
+        return through(x, self.lin_l.weight, union, spread) + multiply(x, self.lin_r.weight, union)
+
+    def forward(self, x: Tensor, union: Union) -> Tensor:
+        """[N, i] to [N, o]."""
+        return add(self.linear(x, union), self.bias, union)
+
+
+class BatchNorm(Module):
+    """R of :class:`torch.nn.BatchNorm1d`: statistics of each replica's own rows."""
+
+    running_mean: Tensor
+    running_var: Tensor
+    num_batches_tracked: Tensor
+
+    def __init__(self, layers: Sequence[torch.nn.BatchNorm1d]) -> None:
+        super().__init__()
+        _refuse(layers[0], affine=True, track_running_stats=True)
+        alike(layers, "eps", "momentum")
+        self.eps, self.momentum = layers[0].eps, cast(float, layers[0].momentum)
+        self.weight = stacked(layer.weight for layer in layers)
+        self.bias = stacked(layer.bias for layer in layers)
+        for name in ("running_mean", "running_var", "num_batches_tracked"):
+            self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
+
+    def forward(self, x: Tensor, union: Union) -> Tensor:
+        """[N, d] to [N, d]."""
+        rows = x.size(0)
+        if not self.training:
+            scale = self.weight * (self.running_var + self.eps).rsqrt()
+            shift = self.bias - self.running_mean * scale
+            repeated = ops.segment_repeat(torch.cat([scale, shift], 1), union.ptr, rows)
+            return torch.addcmul(repeated[:, x.size(1) :], x, repeated[:, : x.size(1)])
+        number = union.ptr.diff().unsqueeze(1).to(x.dtype)
+        mean = ops.segment_sum(x, union.ptr) / number
+        centred = x - ops.segment_repeat(mean, union.ptr, rows)
+        variance = ops.segment_sum(centred * centred, union.ptr) / number
+        with torch.no_grad():
+            self.num_batches_tracked += 1
+            self.running_mean.lerp_(mean, self.momentum)
+            self.running_var.lerp_(variance * number / (number - 1), self.momentum)
+        scale = ops.segment_repeat(self.weight * (variance + self.eps).rsqrt(), union.ptr, rows)
+        return add(centred * scale, self.bias, union)
+
+
+class GINConv(Module):
+    """R of :class:`torch_geometric.nn.GINConv` with ε fixed, whose network is Linear, BatchNorm1d, ReLU, Linear."""
+
+    eps: Tensor
+
+    def __init__(self, layers: Sequence[pyg.GINConv]) -> None:
+        super().__init__()
+        kinds = (torch.nn.Linear, torch.nn.BatchNorm1d, torch.nn.ReLU, torch.nn.Linear)
+        found = tuple(type(layer) for layer in layers[0].nn)
+        if found != kinds or isinstance(layers[0].eps, torch.nn.Parameter):
+            raise ValueError(
+                f"GINConv must have a fixed eps and a network of Linear, BatchNorm1d, ReLU, Linear; {found}"
+            )
+        first, norm, last = ([layer.nn[at] for layer in layers] for at in (0, 1, 3))
+        self.nn = torch.nn.ModuleDict({"0": Linear(first), "1": BatchNorm(norm), "3": Linear(last)})
+        self.register_buffer("eps", torch.stack([layer.eps for layer in layers]))
+
+    def forward(self, x: Tensor, union: Union) -> Tensor:
+        """[N, i] to [N, o]."""
+        first, norm, last = (cast(Any, self.nn[name]) for name in ("0", "1", "3"))
+        own = ops.segment_repeat(1 + self.eps, union.ptr, x.size(0)).squeeze(1).to(first.weight.dtype)
+
+        def spread(x: Tensor) -> Tensor:
+            return ops.propagate(x, union.row_ptr, union.edge_index[1], own=own)
+
+        hidden = add(through(x, first.weight, union, spread), first.bias, union)
+        return cast(Tensor, last(norm(hidden, union).relu(), union))
+
+
+class _Scorer(Module):
+    """What the two pooling layers share: raw scores of edges; dropout may differ."""
+
+    dropout: Tensor
+    symmetric = False
+
+    def __init__(self, layers: Sequence[Any]) -> None:
+        super().__init__()
+        self.lin = Linear([layer.lin for layer in layers])
+        self.drops = any(layer.dropout for layer in layers)
+        self.register_buffer("dropout", torch.tensor([float(layer.dropout) for layer in layers]), persistent=False)
+
+    def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
+        """[E]. Half of the bias goes to each end: so the two directions of a symmetric score are equal to the bit."""
+        halves, bias = self.lin.weight.view(union.replicas, 2, -1), cast(Tensor, self.lin.bias)
+        if self.symmetric:
+            halves = halves.mean(1, keepdim=True).expand(-1, 2, -1)
+        raw = ops.score_ends(add(multiply(x, halves, union), bias.expand(-1, 2) / 2, union).t(), union.edge_index)
+        if not self.training or not self.drops or key is None:
+            return raw
+        if self.symmetric:
+            ends = union.edge_index - _of_edges(union.ptr[:-1], union)
+            return ops.drop_pairs(raw, ends, _of_edges(key, union), _of_edges(self.dropout, union))
+        return ops.dropout(raw.unsqueeze(1), union.edge_ptr, key, self.dropout).squeeze(1)
+
+
+class ComponentPooling(_Scorer):
+    """R of :class:`compool.ComponentPooling`; threshold and dropout may differ."""
+
+    threshold: Tensor
+
+    def __init__(self, layers: Sequence[nn.ComponentPooling]) -> None:
+        super().__init__(layers)
+        alike(layers, "score", "weights", "symmetric", "self_loops")
+        layer = layers[0]
+        self.activation, self.weights = layer.activation, layer.weights
+        self.symmetric, self.self_loops = layer.symmetric, layer.self_loops
+        self.one_threshold = layer.threshold if len({layer.threshold for layer in layers}) == 1 else None
+        self.register_buffer("threshold", torch.tensor([layer.threshold for layer in layers]), persistent=False)
+
+    def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
+        """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
+        number, edge_index = x.size(0), union.edge_index
+        edge_score = self.activation(self.raw_score(x, union, key))
+        if self.one_threshold is not None:
+            merged, counted = ops.select(edge_score, edge_index, number, self.one_threshold)
+        else:
+            excess = edge_score.detach() - _of_edges(self.threshold.to(edge_score.dtype), union)
+            merged, counted = ops.select(excess, edge_index, number, 0.0)
+        parts = ops.components(edge_index, merged, number)
+        if self.weights == "merged":
+            x = ops.merge(x, edge_score, edge_index, merged, parts)
+        else:
+            x = ops.merge_all(x, edge_score, edge_index, counted, parts)
+        edges = ops.connect(edge_index, parts, self.self_loops)
+        return x, union.coarse(edges, parts.first, looped=self.self_loops)
+
+
+class EdgePooling(_Scorer):
+    """R of :class:`compool.EdgePooling` with softmax scores and ``by_first=True``; dropout may differ."""
+
+    def __init__(self, layers: Sequence[nn.EdgePooling]) -> None:
+        super().__init__(layers)
+        alike(layers, "add_to_edge_score", "compute_edge_score")
+        if layers[0].compute_edge_score is not nn.EdgePooling.compute_edge_score_softmax:
+            raise ValueError("EdgePooling must have compute_edge_score_softmax for edge_score_method")
+        self.add_to_edge_score = layers[0].add_to_edge_score
+
+    def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
+        """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
+        edge_index, number = union.edge_index, x.size(0)
+        raw = self.raw_score(x, union, key)
+        edge_score = torch_geometric.utils.softmax(raw, edge_index[1].long(), num_nodes=number) + self.add_to_edge_score
+        parts = ops.contract(edge_score, edge_index, number, by_first=True)
+        x, _ = ops.merge_pairs(x, edge_score, edge_index, parts)
+        edges = ops.connect(edge_index, parts, self_loops=True, input_loops=True)
+        return x, union.coarse(edges, parts.first, looped=True)
+
+
+def readout(x: Tensor, union: Union, how: str = "mean") -> Tensor:
+    """The mean or sum of each graph's nodes [R, B, d]; zeros for a graph without nodes."""
+    total = ops.segment_sum(x, union.graph_ptr)
+    if how == "mean":
+        total = total / union.graph_ptr.diff().clamp(min=1).unsqueeze(1).to(x.dtype)
+    return total.view(union.replicas, -1, x.size(1))
+
+
+def _of_edges(value: Tensor, union: Union) -> Tensor:
+    """Each replica's value [R] for its edges [E]."""
+    return torch.repeat_interleave(value, union.edge_ptr.diff(), output_size=union.edge_index.size(1))
+
+
+def _refuse(layer: Any, **settings: Any) -> None:
+    """Settings that there is no stacked layer for."""
+    for name, value in settings.items():
+        if getattr(layer, name) != value:
+            raise ValueError(f"{type(layer).__name__} must have {name}={value}, got {getattr(layer, name)}")

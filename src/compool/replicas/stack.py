@@ -1,0 +1,155 @@
+"""R networks of one kind as one network on unions."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+import torch
+import torch_geometric.nn as pyg
+from torch import Tensor
+from torch.nn import Module, ModuleList
+
+from compool import nn, ops
+from compool.replicas import layers
+from compool.replicas.layers import multiply, readout, stacked
+from compool.replicas.union import Union
+
+_STACKED: dict[type, type[Module]] = {
+    torch.nn.Linear: layers.Linear,
+    pyg.GCNConv: layers.GCNConv,
+    pyg.SAGEConv: layers.SAGEConv,
+    nn.ComponentPooling: layers.ComponentPooling,
+    nn.EdgePooling: layers.EdgePooling,
+}
+
+
+class Output(NamedTuple):
+    """What a stack says of a union."""
+
+    logits: Tensor
+    """[R, B, outputs]."""
+    kept: list[Tensor]
+    """Nodes of each replica after each pooling layer [R]."""
+
+
+class _Stack(Module):
+    """What both kinds share: the settings of each network, and the way back to one of them."""
+
+    dropout: Tensor
+
+    def __init__(self, networks: Sequence[Any]) -> None:
+        super().__init__()
+        same = [name for name in networks[0].settings if name not in ("dropout", "threshold")]
+        for name in same:
+            found = {network.settings[name] for network in networks}
+            if len(found) > 1:
+                raise ValueError(f"the networks of a stack must agree in {name}, got {sorted(found)}")
+        self.kind: type[Module] = type(networks[0])
+        self.settings: list[dict[str, Any]] = [dict(network.settings) for network in networks]
+        self.readout: str = networks[0].readout
+        self.drops = any(network.dropout for network in networks)
+        self.register_buffer("dropout", torch.tensor([network.dropout for network in networks]), persistent=False)
+
+    def key(self, union: Union, site: int) -> Tensor | None:
+        """The random keys of one place in the network, or None when nothing is dropped there."""
+        return ops.fold(union.key, site) if self.training and self.drops and union.key is not None else None
+
+    def single(self, replica: int) -> Module:
+        """The network of one replica by itself, on PyG's inputs, in evaluation mode."""
+        if not 0 <= replica < len(self.settings):
+            raise IndexError(f"the stack has replicas 0..{len(self.settings) - 1}, got {replica}")
+        tensors = {name: tensor[replica].detach().cpu().clone() for name, tensor in self.state_dict().items()}
+        dtype = next(self.parameters()).dtype
+        network = self.kind(**self.settings[replica]).to(dtype)
+        network.load_state_dict(tensors)
+        return network.eval()
+
+
+class Network(_Stack):
+    """R of :class:`compool.nn.Network`, which may differ in dropout and threshold.
+
+    Example:
+        >>> from compool.data import communities, features
+        >>> from compool.replicas import Graphs
+        >>> graphs = communities(9)
+        >>> x, union = Graphs(graphs, features(graphs)).union(torch.tensor([[0, 1, 2], [3, 4, 5]]))
+        >>> stack = Network([nn.Network("CPCL", 4, hidden=8, num_classes=3) for _ in range(2)])
+        >>> stack(x, union).logits.shape
+        torch.Size([2, 3, 3])
+    """
+
+    def __init__(self, networks: Sequence[nn.Network]) -> None:
+        super().__init__(networks)
+        self.letters = networks[0].letters
+        columns = zip(*(network.layers for network in networks), strict=True)
+        self.layers = ModuleList(_STACKED[type(column[0])](column) for column in columns)
+
+    def forward(self, x: Tensor, union: Union) -> Output:
+        """The logits of each graph, from the features [N, d], or the columns of one-hot features [N]."""
+        kept = []
+        last = len(self.layers) - 1
+        for at, (letter, module) in enumerate(zip(self.letters, self.layers, strict=True)):
+            layer, key = cast(Any, module), self.key(union, at)
+            if letter in "PE":
+                x, union = layer(x, union, key)
+                kept.append(union.ptr.diff())
+            elif letter in "CS":
+                x = ops.activate(layer.linear(x, union), layer.bias, union.ptr, key, self.dropout)
+            else:
+                if self.letters[at - 1] != "L":
+                    x = readout(x, union, self.readout)
+                x = layer.of_graphs(x)
+                if at < last:
+                    rows = torch.arange(x.size(0) + 1, device=x.device) * x.size(1)
+                    x = ops.activate(x.flatten(0, 1), None, rows, key, self.dropout).view(x.shape)
+        return Output(x, kept)
+
+
+class GIN(_Stack):
+    """R of :class:`compool.nn.GIN`, which may differ in dropout."""
+
+    def __init__(self, networks: Sequence[nn.GIN]) -> None:
+        super().__init__(networks)
+        self.epsilon = stacked(network.epsilon for network in networks)
+        self.convs = ModuleList(map(layers.GINConv, zip(*(network.convs for network in networks), strict=True)))
+        self.norms = ModuleList(map(layers.BatchNorm, zip(*(network.norms for network in networks), strict=True)))
+        predictions = zip(*(network.predictions for network in networks), strict=True)
+        self.predictions = ModuleList(map(layers.Linear, predictions))
+
+    def forward(self, x: Tensor, union: Union) -> Output:
+        """The logits of each graph, from the features [N, d], or the columns of one-hot features [N]."""
+        levels = [x]
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            levels.append(norm(conv(levels[-1], union), union).relu())
+        logits = [
+            self._predict(cast(layers.Linear, predict), x, union, at)
+            for at, (predict, x) in enumerate(zip(self.predictions, levels, strict=True))
+        ]
+        return Output(torch.stack(logits).sum(0), [])
+
+    def _predict(self, predict: layers.Linear, x: Tensor, union: Union, site: int) -> Tensor:
+        if x.dim() == 1:  # one-hot: look up, then read out
+            logits = readout(multiply(x, predict.weight, union), union, self.readout)
+            logits = logits + cast(Tensor, predict.bias).unsqueeze(1)
+        else:
+            logits = predict.of_graphs(readout(x, union, self.readout))
+        key = self.key(union, site)
+        if key is None:
+            return logits
+        rows = torch.arange(logits.size(0) + 1, device=x.device) * logits.size(1)
+        return ops.dropout(logits.flatten(0, 1), rows, key, self.dropout).view(logits.shape)
+
+
+def stack(networks: Sequence[Module]) -> Network | GIN:
+    """R networks of one kind as one network on unions of R replicas.
+
+    Example:
+        >>> stack([nn.GIN(4, hidden=8, num_classes=2) for _ in range(3)]).single(2).settings["hidden"]
+        8
+    """
+    kinds = {type(network) for network in networks}
+    if kinds == {nn.Network}:
+        return Network(cast(Sequence[nn.Network], networks))
+    if kinds == {nn.GIN}:
+        return GIN(cast(Sequence[nn.GIN], networks))
+    names = ", ".join(sorted(kind.__name__ for kind in kinds)) or "none"
+    raise TypeError(f"networks must all be compool.nn.Network or all compool.nn.GIN, got {names}")

@@ -1,0 +1,114 @@
+"""The networks by hand: the same layers applied one after another."""
+
+from pathlib import Path
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from safetensors.torch import save_file
+
+from compool.nn import GIN, Network, load_network, save_network
+from tests.graphs import random_graph
+
+X = torch.randn(40, 5, generator=torch.Generator().manual_seed(0))
+EDGES = torch.unique(torch.cat([random_graph(40, 60), random_graph(40, 60).flip(0)], 1), dim=1)
+BATCH = torch.arange(40) // 20
+
+
+def test_component_network_by_hand() -> None:
+    network = Network("CPCLL", 5, hidden=8, num_classes=3)
+    first, pool, second, third, last = network.layers
+    x = first(X, EDGES).relu()
+    out = pool(x, EDGES, BATCH)
+    x = second(out.x, out.edge_index).relu()
+    x = last(third(pyg.global_mean_pool(x, out.batch)).relu())
+    torch.testing.assert_close(network(X, EDGES, BATCH), x)
+    assert x.shape == (2, 3)
+
+
+def test_edge_pooling_network_by_hand() -> None:
+    network = Network("SESL", 5, hidden=8, num_classes=2, readout="sum")
+    first, pool, second, last = network.layers
+    x = first(X, EDGES).relu()
+    x, edge_index, batch, _ = pool(x, EDGES, BATCH)
+    x = last(pyg.global_add_pool(second(x, edge_index).relu(), batch))
+    torch.testing.assert_close(network(X, EDGES, BATCH), x)
+    assert x.shape == (2, 1)  # one logit for two classes
+
+
+def test_gin_by_hand() -> None:
+    network = GIN(5, hidden=8, num_classes=3, readout="sum", dropout=0.0)
+    adjacency = torch.zeros(40, 40).index_put_(tuple(EDGES), torch.ones(EDGES.size(1)))
+    expected, x = network.predictions[0](pyg.global_add_pool(X, BATCH)), X
+    for conv, norm, predict in zip(network.convs, network.norms, network.predictions[1:], strict=True):
+        x = norm(conv.nn(x + adjacency @ x)).relu()
+        expected = expected + predict(pyg.global_add_pool(x, BATCH))
+    torch.testing.assert_close(network(X, EDGES, BATCH), expected)  # in training: by the batch's own statistics
+
+
+def test_one_graph_needs_no_batch_and_empty_graphs_have_logits() -> None:
+    network = Network("CPCL", 5, hidden=8, num_classes=2).eval()
+    one = network(X, EDGES)
+    torch.testing.assert_close(one, network(X, EDGES, torch.zeros(40, dtype=torch.long)))
+    assert network(X, EDGES, BATCH, batch_size=3).shape == (3, 1)
+    assert network(X[:0], EDGES[:, :0]).shape == (0, 1)
+
+
+def test_dropout_only_in_training() -> None:
+    network = Network("CL", 5, hidden=8, num_classes=2, dropout=0.5)
+    assert not torch.equal(network(X, EDGES), network(X, EDGES))
+    assert torch.equal(network.eval()(X, EDGES), network(X, EDGES))
+
+
+@pytest.mark.parametrize("layers", ["", "CPC", "LC", "CXL", "CPLCL"])
+def test_letters(layers: str) -> None:
+    with pytest.raises(
+        ValueError, match=f"layers must be letters of C, S, P and E, then at least one L.*got '{layers}'"
+    ):
+        Network(layers, 5, hidden=8, num_classes=2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"readout": "max"}, "readout must be 'mean' or 'sum', got 'max'"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1"),
+        ({"num_classes": 1}, "num_classes must be at least 2, got 1"),
+        ({"weights": "some"}, "weights must be 'merged' or 'all'"),
+    ],
+)
+def test_settings(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Network(**{"layers": "CPCL", "in_channels": 5, "hidden": 8, "num_classes": 2} | settings)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "network",
+    [Network("CPCL", 5, 8, 2, threshold=0.3, symmetric=True), Network("SESLL", 5, 8, 3), GIN(5, 8, 4)],
+    ids=["component", "edgepool", "gin"],
+)
+def test_files(network: torch.nn.Module, dtype: torch.dtype, tmp_path: Path) -> None:
+    network = network.to(dtype).train()
+    network(X.to(dtype), EDGES, BATCH)  # batch norm has statistics now
+    save_network(network, tmp_path / "n.safetensors", trained_on="nothing")
+    back = load_network(tmp_path / "n.safetensors")
+    assert back.settings == network.settings
+    x = X.to(dtype)
+    assert torch.equal(back(x, EDGES, BATCH), network.eval()(x, EDGES, BATCH))
+    assert [path.name for path in tmp_path.iterdir()] == ["n.safetensors"]
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "n.safetensors"
+    save_network(GIN(5, 8, 4), path)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"n\.safetensors is damaged or no safetensors file"):
+        load_network(path)
+    save_file({"x": X}, path)
+    with pytest.raises(ValueError, match="holds no network of compool"):
+        load_network(path)
+    with pytest.raises(FileNotFoundError):
+        load_network(tmp_path / "nothing")
+    with pytest.raises(TypeError, match="network must be one of Network, GIN; got Linear"):
+        save_network(torch.nn.Linear(2, 2), path)

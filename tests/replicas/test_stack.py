@@ -1,0 +1,98 @@
+"""R networks as one against the same networks one by one: logits, gradients, and one taken out again."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from compool import nn, ops, replicas
+from compool.data import features
+from tests.replicas.batches import batches, graph_set
+
+WHICH = [[0, 3, 7, 5, 8], [6, 6, 1, 10, 2], [9, 10, 11, 0, 1]]
+NETWORKS = {
+    "CPCL": lambda width: nn.Network("CPCL", width, 8, 2),
+    "CCPCCPCLL": lambda width: nn.Network("CCPCCPCLL", width, 6, 3, readout="sum"),
+    "all, symmetric": lambda width: nn.Network("CPCL", width, 8, 2, weights="all", symmetric=True),
+    "SSESSESLL": lambda width: nn.Network("SSESSESLL", width, 4, 3),
+    "GIN": lambda width: nn.GIN(width, 6, 3, dropout=0.0),
+    "GIN, mean": lambda width: nn.GIN(width, 6, 2, dropout=0.0, readout="mean"),
+}
+
+
+@pytest.mark.parametrize("kind", ["attributes", "labels", "one"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_equals_single_networks(name: str, kind: str, backend: str) -> None:
+    graphs = graph_set()
+    chosen = features(graphs, kind)
+    given = batches(graphs, chosen, WHICH)
+    networks = [NETWORKS[name](chosen.width).double() for _ in WHICH]
+    stack = replicas.stack(networks).double()
+    logits, kept = stack(given.x, given.union)
+    expected = torch.stack([net(d.x, d.edge_index, d.batch) for net, d in zip(networks, given.singles, strict=True)])
+    torch.testing.assert_close(logits, expected)
+
+    factor = torch.randn_like(logits)
+    (logits * factor).sum().backward()
+    (expected * factor).sum().backward()
+    for parameter, *singles in zip(stack.parameters(), *(net.parameters() for net in networks), strict=True):
+        if parameter.grad is not None:
+            torch.testing.assert_close(parameter.grad, torch.stack([one.grad for one in singles]))
+
+    assert len(kept) == sum(letter in "PE" for letter in networks[0].settings.get("layers", ""))
+    stack.eval()  # taken out again: by the statistics that training gathered, where there is batch norm
+    logits = stack(given.x, given.union).logits
+    for replica, data in enumerate(given.singles):
+        single = stack.single(replica)
+        torch.testing.assert_close(logits[replica], single(data.x, data.edge_index, data.batch))
+        assert single.settings == networks[replica].settings
+
+
+def test_kept_nodes_are_counted() -> None:
+    graphs = graph_set()
+    given = batches(graphs, features(graphs), WHICH)
+    networks = [nn.Network("CPCPCL", 5, 8, 2).double() for _ in WHICH]
+    kept = replicas.stack(networks).double()(given.x, given.union).kept
+    for replica, (network, data) in enumerate(zip(networks, given.singles, strict=True)):
+        x = network.layers[0](data.x, data.edge_index).relu()
+        out = network.layers[1](x, data.edge_index, data.batch)
+        assert int(kept[0][replica]) == out.x.size(0)
+    assert (kept[1] <= kept[0]).all()
+
+
+@pytest.mark.parametrize("name", ["CPCL", "GIN"])
+def test_training_one_alone_or_with_others_is_the_same(name: str) -> None:
+    """Dropout included, which differs by replica."""
+    graphs = graph_set()
+    chosen = features(graphs)
+    target = torch.from_numpy(graphs.y).double()
+    dropout = (0.1, 0.5, 0.3)
+
+    def trained(which: list[int]) -> list[torch.Tensor]:
+        torch.manual_seed(1)
+        make = {"CPCL": lambda p: nn.Network("CPCLL", 5, 8, 2, p), "GIN": lambda p: nn.GIN(5, 8, 2, p)}[name]
+        networks = [make(p).double() for p in dropout]
+        stack = replicas.stack([networks[replica] for replica in which]).double()
+        optimizer = torch.optim.AdamW(stack.parameters(), lr=0.01)
+        keys, rows = torch.tensor([11, 22, 33])[which], [WHICH[replica] for replica in which]
+        for step in range(5):
+            given = batches(graphs, chosen, rows, ops.fold(keys, step))
+            logits = stack(given.x, given.union).logits.squeeze(2)
+            loss = F.binary_cross_entropy_with_logits(logits, target[torch.tensor(rows)], reduction="none")
+            optimizer.zero_grad()
+            loss.mean(1).sum().backward()
+            optimizer.step()
+        return [parameter.detach()[which.index(2)] for parameter in stack.parameters()]
+
+    for alone, together in zip(trained([2]), trained([0, 1, 2]), strict=True):
+        torch.testing.assert_close(alone, together, rtol=1e-10, atol=1e-12)
+
+
+def test_networks_that_differ() -> None:
+    with pytest.raises(ValueError, match=r"the networks of a stack must agree in hidden, got \[8, 9\]"):
+        replicas.stack([nn.Network("CL", 5, 8, 2), nn.Network("CL", 5, 9, 2)])
+    with pytest.raises(
+        TypeError, match=r"networks must all be compool\.nn\.Network or all compool\.nn\.GIN, got GIN, Network"
+    ):
+        replicas.stack([nn.Network("CL", 5, 8, 2), nn.GIN(5, 8, 2)])
+    with pytest.raises(IndexError, match=r"the stack has replicas 0\.\.0, got 3"):
+        replicas.stack([nn.GIN(5, 8, 2)]).single(3)

@@ -1,0 +1,129 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from compool.data import features, load
+from compool.study import METHODS, recipe, recipes
+
+# Parameters as the paper counts them; IMDB with the feature widths of its released code
+PAPER = {
+    "component": {
+        "PROTEINS": 802,
+        "REDDIT-BINARY": 83_459,
+        "REDDIT-MULTI-12K": 333_325,
+        "COLLAB": 12_996,
+        "IMDB-BINARY": 18_498,
+        "IMDB-MULTI": 62_468,
+        "NCI1": 38_274,
+        "REDDIT-MULTI-5K": 83_975,
+    },
+    "edgepool": {"PROTEINS": 156_291, "REDDIT-BINARY": 149_123, "REDDIT-MULTI-12K": 595_725, "COLLAB": 243_077},
+    "gin": {
+        "PROTEINS": 2_742,
+        "REDDIT-BINARY": 30_538,
+        "COLLAB": 55_584,
+        "IMDB-BINARY": 65_638,
+        "IMDB-MULTI": 54_646,
+        "NCI1": 9_294,
+        "REDDIT-MULTI-5K": 31_586,
+    },
+}
+
+
+@pytest.mark.parametrize(("method", "dataset"), [(method, dataset) for method in PAPER for dataset in PAPER[method]])
+def test_parameters_are_the_paper_s(method: str, dataset: str) -> None:
+    assert recipe(method, dataset, "paper").parameters == PAPER[method][dataset]
+
+
+def test_the_paper_counts_nineteen() -> None:
+    assert sum(map(len, PAPER.values())) == 19
+
+
+def test_every_method_has_both_recipes_of_every_set() -> None:
+    found = {(one.method, one.dataset, one.name) for one in recipes()}
+    assert found == {
+        (method, dataset, name) for method in METHODS for dataset in PAPER["component"] for name in ("fast", "paper")
+    }
+
+
+def test_the_paper_s_settings() -> None:
+    """A few of Table 2; the batch is that of its code."""
+    one = recipe("component", "REDDIT-MULTI-12K", "paper")
+    assert (one.layers, one.hidden, one.epochs, one.lr, one.halve) == ("CCPCCPCLL", 256, 200, 2.5e-4, 55)
+    assert (one.batch, one.dropout, one.weight_decay, one.optimizer) == (1, 0.025, 0.01, "adamw")
+    gin = recipe("gin", "PROTEINS", "paper")
+    assert (gin.batch, gin.lr, gin.readout, gin.optimizer, gin.dropout) == (32, 0.01, "sum", "adam", 0.5)
+    assert recipe("edgepool", "REDDIT-MULTI-12K", "paper").lr == 2.5e-4
+    assert recipe("component", "IMDB-MULTI", "paper").features == "released"
+    assert recipe("component", "IMDB-MULTI").features == "degree"
+
+
+def test_fast_batches_and_scales_the_learning_rate() -> None:
+    for method in ("component", "edgepool"):
+        for dataset in PAPER["component"]:
+            paper, fast = recipe(method, dataset, "paper"), recipe(method, dataset)
+            assert paper.batch == 1
+            assert fast.batch in (32, 64)
+            assert fast.lr >= paper.lr
+            assert (fast.layers, fast.hidden, fast.epochs) == (paper.layers, paper.hidden, paper.epochs)
+
+
+@pytest.mark.parametrize("dataset", PAPER["component"])
+def test_features_and_classes_are_those_of_the_data(dataset: str) -> None:
+    data = Path(os.environ.get("COMPOOL_DATA", "nowhere"))
+    fast = recipe("component", dataset)
+    if not (data / f"{fast.files or dataset}.zip").exists():
+        pytest.skip(f"no {fast.files or dataset}.zip in COMPOOL_DATA")
+    graphs = load(fast.files or dataset, data)
+    for method in METHODS:
+        for name in ("fast", "paper"):
+            one = recipe(method, dataset, name)
+            assert features(graphs, one.features).width == one.in_channels, (method, name)
+            assert graphs.num_classes == one.num_classes
+
+
+def test_a_set_without_a_recipe_gets_the_defaults() -> None:
+    one = recipe("component", "MUTAG")
+    assert (one.layers, one.features, one.in_channels, one.parameters) == ("CPCL", "auto", None, None)
+    assert one.network(7, 2).settings["in_channels"] == 7
+    with pytest.raises(ValueError, match="there is no recipe for MUTAG: give in_channels and num_classes"):
+        one.network()
+
+
+def test_by_the_name_of_the_tu_collection() -> None:
+    assert recipe("gin", "PROTEINS_full") == recipe("gin", "PROTEINS")
+
+
+def test_changes_and_files(tmp_path: Path) -> None:
+    one, other = recipe("component", "NCI1"), recipe("component", "NCI1", lr=0.1)
+    assert other.lr == 0.1
+    assert one.checksum != other.checksum
+    assert one.checksum == recipe("component", "NCI1").checksum
+    path = tmp_path / "mine.toml"
+    path.write_text('hidden = 5\nreadout = "sum"\n')
+    mine = recipe("component", "NCI1", str(path))
+    assert (mine.name, mine.hidden, mine.readout, mine.batch) == ("mine", 5, "sum", one.batch)
+    path.write_text("colour = 5\n")
+    with pytest.raises(ValueError, match=r"mine\.toml has the unknown setting 'colour'; known are batch"):
+        recipe("component", "NCI1", str(path))
+    path.write_text("hidden = ")
+    with pytest.raises(ValueError, match=r"mine\.toml is no TOML file"):
+        recipe("component", "NCI1", str(path))
+    with pytest.raises(FileNotFoundError, match="there is no recipe file"):
+        recipe("component", "NCI1", str(tmp_path / "other.toml"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "magic"}, "method must be one of component, edgepool, gin; got 'magic'"),
+        ({"name": "slow"}, "component on NCI1 has no recipe 'slow'; there are fast, paper"),
+        ({"optimizer": "sgd"}, "optimizer must be one of adam, adamw; got 'sgd'"),
+        ({"batch": 0}, "batch must be a whole number of at least 1, got 0"),
+        ({"lr": 0}, "lr must be above"),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        recipe(**{"method": "component", "dataset": "NCI1"} | arguments)
