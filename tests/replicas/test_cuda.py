@@ -1,4 +1,4 @@
-"""Stacks on a GPU against the same stacks on the CPU, dropout included. `make test-gpu` runs these where there is one."""
+"""Stacks on a GPU against stacks on the CPU, dropout included. `make test-gpu` runs these where there is one."""
 
 import pytest
 import torch
