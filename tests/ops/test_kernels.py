@@ -39,9 +39,9 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
     x = torch.randn(num_nodes, 5, dtype=dtype)
     score = both("score", torch.randn(2, num_nodes, dtype=wide), edge_index, torch.ones(1, dtype=wide)).tanh()
     merged, _counted = both("select", score, edge_index, num_nodes, 0.3)
-    cluster, order, ptr = both("components", edge_index, merged, num_nodes)
-    number = ptr.numel() - 1
-    _out, weight = both("merge", x, score, edge_index, merged, cluster, order, ptr)
+    cluster, first, alone = both("components", edge_index, merged, num_nodes)
+    number = first.numel()
+    _out, weight = both("merge", x, score, edge_index, merged, cluster, first, alone)
     grad = torch.randn(number, 5, dtype=dtype)
     _grad_x, grad_score = both("merge_backward", grad, x, weight, edge_index, merged, cluster)
     both("score_backward", grad_score, edge_index, num_nodes)
@@ -112,13 +112,14 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
     x, score, grad = torch.randn(5, 20).t(), torch.randn(30), torch.randn(5, 20).t()
     merged = score > 0.5
     parts = torch.ops.compool.components(edge_index, merged, 20)
-    weight, number = torch.randn(20), parts[2].numel() - 1
+    weight, number = torch.randn(20), parts[1].numel()
     ptr, thirds = torch.linspace(0, 30, 21).long(), torch.tensor([0, 5, 5, 20])
     calls = {
         "score": (torch.randn(2, 20), edge_index, torch.ones(1)),
         "score_backward": (score, edge_index, 20),
         "select": (score, edge_index, 20, 0.1),
         "components": (edge_index, merged, 20),
+        "coarsen": (score, edge_index, 20, 0.1, torch.arange(20).int(), False),
         "merge": (x, score, edge_index, merged, *parts),
         "merge_backward": (grad[:number], x, weight, edge_index, merged, parts[0]),
         "spread": (x, score, edge_index[0], parts[0][edge_index[1]], number),
@@ -154,7 +155,7 @@ def test_half_precision_sums_in_float32() -> None:
     # 4096 + 1 is 4096 in float16: a running sum in half precision would stand still
     x = torch.cat([torch.tensor([[4096.0]]), torch.ones(512, 1)]).half()
     circle = torch.stack([torch.arange(513), torch.arange(513).roll(1)])
-    parts = (torch.zeros(513, dtype=torch.long), torch.arange(513), torch.tensor([0, 513]))
+    parts = (torch.zeros(513, dtype=torch.long), torch.tensor([0]), torch.zeros(513, dtype=torch.bool))
     for module in (_numba, _torch):
         out, _ = module.merge(x, torch.ones(513), circle, torch.ones(513, dtype=torch.bool), *parts)
         assert out.tolist() == [[4608.0]]

@@ -123,14 +123,12 @@ class ComponentPooling(torch.nn.Module):
         edge_score, x = score_and_pass(
             x, edge_index, self.lin.weight, self.lin.bias, self.activation, dropout, self.symmetric
         )
-        merged, counted = ops.select(edge_score, edge_index, num_nodes, self.threshold)
-        parts = ops.components(edge_index, merged, num_nodes)
+        coarse = ops.coarsen(edge_score, edge_index, num_nodes, self.threshold, batch, self.self_loops)
         if self.weights == "merged":
-            x = ops.merge(x, edge_score, edge_index, merged, parts)
+            x = ops.merge(x, edge_score, edge_index, coarse.merged, coarse.parts)
         else:
-            x = ops.merge_all(x, edge_score, edge_index, counted, parts)
-        batch = parts.cluster.new_zeros(parts.number) if batch is None else batch[parts.first]
-        return Pooled(x, ops.connect(edge_index, parts, self.self_loops), batch, parts.cluster, edge_score)
+            x = ops.merge_all(x, edge_score, edge_index, coarse.counted, coarse.parts)
+        return Pooled(x, coarse.edge_index, coarse.batch, coarse.parts.cluster, edge_score)
 
     def extra_repr(self) -> str:
         """The settings that differ from the defaults, and the threshold."""

@@ -63,7 +63,7 @@ class EdgePooling(torch_geometric.nn.EdgePooling):
         check_features(x, self.in_channels, self.lin.weight)
         num_nodes = x.size(0)
         check_edge_index(edge_index, x.device)
-        check_batch(batch, num_nodes, x.device, is_sorted=False)
+        check_batch(batch, num_nodes, x.device)
         if batch is None:
             batch = edge_index.new_zeros(num_nodes, dtype=torch.long)
 

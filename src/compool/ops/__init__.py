@@ -1,11 +1,13 @@
 """The operator as pure functions, in the order that data goes through them.
 
-score → select → components → merge → connect, and lift for the way back; contract stands for select and components in
+score → select → components → connect → merge, and lift for the way back. `coarsen` is the three in the middle, which
+know nothing of features, in one; contract stands for select and components in
 edge pooling. `grouped_linear`, `propagate`, `activate` and the like are what the layers of many replicas are made of.
 They do not check their input, and an index out of range can crash the process: the modules of
 :mod:`compool.nn` check.
 """
 
+from compool.ops.coarsen import Coarse, coarsen
 from compool.ops.components import Components, components, connected_components
 from compool.ops.connect import connect
 from compool.ops.contract import Contraction, contract, merge_pairs
@@ -18,10 +20,12 @@ from compool.ops.score import score, score_ends
 from compool.ops.select import Selection, select
 
 __all__ = [
+    "Coarse",
     "Components",
     "Contraction",
     "Selection",
     "activate",
+    "coarsen",
     "components",
     "connect",
     "connected_components",

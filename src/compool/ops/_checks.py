@@ -39,8 +39,8 @@ def check_range(edge_index: Tensor, num_nodes: int) -> None:
             raise ValueError(f"edge_index must lie in 0..{num_nodes - 1} for {num_nodes} nodes, got {wrong}")
 
 
-def check_batch(batch: Tensor | None, num_nodes: int, device: torch.device, is_sorted: bool = True) -> None:
-    """`batch` must be integers [num_nodes], sorted if `is_sorted`."""
+def check_batch(batch: Tensor | None, num_nodes: int, device: torch.device) -> None:
+    """`batch` must be integers [num_nodes]."""
     if batch is None:
         return
     if batch.dim() != 1 or batch.size(0) != num_nodes:
@@ -49,7 +49,11 @@ def check_batch(batch: Tensor | None, num_nodes: int, device: torch.device, is_s
         raise TypeError(f"batch must be torch.int64 or torch.int32, got {batch.dtype}")
     if batch.device != device:
         raise ValueError(f"batch is on {batch.device}, but x is on {device}; they must be on one device")
-    if is_sorted and not torch.compiler.is_compiling() and bool((batch[1:] < batch[:-1]).any()):
+
+
+def check_sorted(batch: Tensor | None) -> None:
+    """`batch` must be sorted. The kernel that coarsens calls this, compiled or not."""
+    if batch is not None and bool((batch[1:] < batch[:-1]).any()):
         at = int((batch[1:] < batch[:-1]).nonzero()[0])
         one, two = batch[at : at + 2].tolist()
         raise ValueError(f"batch must be sorted, but node {at} is in graph {one} and node {at + 1} in {two}")

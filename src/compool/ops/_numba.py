@@ -59,21 +59,29 @@ def select(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: fl
 
 
 def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
-    cluster = torch.empty(num_nodes, dtype=torch.long)
-    order = torch.empty(num_nodes, dtype=torch.long)
+    cluster, first = torch.empty(2, num_nodes, dtype=torch.long)
+    alone = torch.empty(num_nodes, dtype=torch.bool)
     parent = np.empty(num_nodes, np.int32 if num_nodes < 2**31 else np.int64)
-    number = kernels.components(*_ends(edge_index), merged.contiguous().numpy(), parent, cluster.numpy())
-    ptr = torch.zeros(number + 1, dtype=torch.long)
-    kernels.members(cluster.numpy(), order.numpy(), ptr.numpy())
-    return cluster, order, ptr
+    args = (merged.contiguous().numpy(), parent, cluster.numpy(), first.numpy(), alone.numpy())
+    number = kernels.components(*_ends(edge_index), *args)
+    return cluster, first[:number].clone(), alone
 
 
 def merge(
-    x: Tensor, edge_score: Tensor, edge_index: Tensor, merged: Tensor, cluster: Tensor, order: Tensor, ptr: Tensor
+    x: Tensor, edge_score: Tensor, edge_index: Tensor, merged: Tensor, cluster: Tensor, first: Tensor, alone: Tensor
 ) -> tuple[Tensor, Tensor]:
     ready, weight = _ready(x), edge_score.new_zeros(x.size(0))
-    out = _empty_like(ready, ptr.size(0) - 1)
-    args = (edge_score.contiguous(), edge_index[0].contiguous(), merged.contiguous(), order, ptr, weight, out)
+    out = _empty_like(ready, first.size(0))
+    args = (
+        edge_score.contiguous(),
+        edge_index[0].contiguous(),
+        merged.contiguous(),
+        cluster,
+        first,
+        alone,
+        weight,
+        out,
+    )
     kernels.merge(ready.numpy(), *(t.numpy() for t in args))
     return out.to(x.dtype), weight
 

@@ -77,7 +77,7 @@ def _find(parent, u):
 
 
 @_jit
-def components(source, target, merged, parent, cluster):
+def components(source, target, merged, parent, cluster, first, alone):
     """Union-find; a root is the smallest member of its tree, so one ascending pass numbers the components."""
     for u in range(parent.size):
         parent[u] = u
@@ -90,43 +90,33 @@ def components(source, target, merged, parent, cluster):
                 parent[u] = v
     number = 0
     for u in range(parent.size):
-        if parent[u] == u:
+        root = parent[u] == u
+        alone[u] = root
+        if root:
             cluster[u] = number
+            first[number] = u
             number += 1
         else:
-            cluster[u] = cluster[parent[u]]
+            k = cluster[parent[u]]
+            cluster[u] = k
+            alone[first[k]] = False
     return number
 
 
 @_jit
-def members(cluster, order, ptr):
-    """`order`: the nodes sorted by component; component k has order[ptr[k]:ptr[k + 1]]. `ptr` comes in as zeros."""
-    for k in cluster:
-        ptr[k + 1] += 1
-    for k in range(ptr.size - 1):
-        ptr[k + 1] += ptr[k]
-    for i in range(cluster.size):
-        k = cluster[i]
-        order[ptr[k]] = i
-        ptr[k] += 1
-    for k in range(ptr.size - 1, 0, -1):  # each entry has moved to the start of the next
-        ptr[k] = ptr[k - 1]
-    ptr[0] = 0
-
-
-@_jit
-def merge(x, score, source, merged, order, ptr, weight, out):
+def merge(x, score, source, merged, cluster, first, alone, weight, out):
     """`weight` comes in as zeros. No branch on `merged`: which edges merge is hard to predict."""
     for e in range(source.size):
         weight[source[e]] += score[e] if merged[e] else 0.0
-    for k in range(out.shape[0]):
-        row = out[k]
-        if ptr[k + 1] - ptr[k] == 1:  # a node that no merged edge touches
-            weight[order[ptr[k]]] = 1
-        row[:] = 0
-        for at in range(ptr[k], ptr[k + 1]):
-            i = order[at]
-            w, member = weight[i], x[i]
+    for i in range(x.shape[0]):
+        if alone[i]:
+            weight[i] = 1
+        k = cluster[i]
+        w, member, row = weight[i], x[i], out[k]
+        if first[k] == i:  # the first member comes first: no need to set rows to zero
+            for c in range(row.size):
+                row[c] = w * member[c]
+        else:
             for c in range(row.size):
                 row[c] += w * member[c]
 

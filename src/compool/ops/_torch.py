@@ -7,7 +7,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from compool.ops._checks import check_range, nan_score
+from compool.ops._checks import check_range, check_sorted, nan_score
 
 
 def score(ends: Tensor, edge_index: Tensor, bias: Tensor) -> Tensor:
@@ -49,18 +49,28 @@ def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tens
         root = hooked
     is_root = root == nodes
     cluster = (is_root.cumsum(0) - 1)[root]
-    number = int(is_root.sum())
-    ptr = torch.zeros(number + 1, dtype=torch.long, device=root.device)
-    torch.cumsum(torch.bincount(cluster, minlength=number), 0, out=ptr[1:])
-    return cluster, torch.argsort(cluster, stable=True), ptr
+    first = is_root.nonzero().squeeze(1)
+    return cluster, first, (torch.bincount(cluster, minlength=first.size(0)) == 1)[cluster]
+
+
+def coarsen(
+    edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None, self_loops: bool
+) -> tuple[Tensor, ...]:
+    run = torch.ops.compool
+    check_sorted(batch)
+    merged, counted = run.select(edge_score, edge_index, num_nodes, threshold)
+    cluster, first, alone = run.components(edge_index, merged, num_nodes)
+    edges = run.connect(edge_index, cluster, first.size(0), self_loops, False)
+    graph = torch.zeros_like(first) if batch is None else batch.index_select(0, first)
+    return merged, counted, cluster, first, alone, edges, graph
 
 
 def merge(
-    x: Tensor, edge_score: Tensor, edge_index: Tensor, merged: Tensor, cluster: Tensor, order: Tensor, ptr: Tensor
+    x: Tensor, edge_score: Tensor, edge_index: Tensor, merged: Tensor, cluster: Tensor, first: Tensor, alone: Tensor
 ) -> tuple[Tensor, Tensor]:
     weight = edge_score.new_zeros(x.size(0)).index_add_(0, edge_index[0], edge_score.masked_fill(~merged, 0.0))
-    weight.masked_fill_((ptr.diff() == 1)[cluster], 1.0)  # nodes that no merged edge touches
-    out = weight.new_zeros(ptr.size(0) - 1, x.size(1))
+    weight.masked_fill_(alone, 1.0)
+    out = weight.new_zeros(first.size(0), x.size(1))
     return out.index_add_(0, cluster, x * weight.unsqueeze(1)).to(x.dtype), weight
 
 

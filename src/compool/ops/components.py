@@ -10,9 +10,8 @@ from compool.ops._library import operator, unknown_size
 
 
 def _shape(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
-    sizes = (num_nodes, num_nodes, unknown_size(least=1))
-    cluster, order, ptr = (edge_index.new_empty(size, dtype=torch.long) for size in sizes)
-    return cluster, order, ptr
+    cluster, first = (edge_index.new_empty(size, dtype=torch.long) for size in (num_nodes, unknown_size()))
+    return cluster, first, torch.empty_like(cluster, dtype=torch.bool)
 
 
 _components = operator(
@@ -25,20 +24,15 @@ class Components(NamedTuple):
 
     cluster: Tensor
     """The component of each node [N]: 0..K−1, numbered by first member."""
-    order: Tensor
-    """The nodes sorted by component [N]."""
-    ptr: Tensor
-    """Component k has the nodes ``order[ptr[k]:ptr[k + 1]]``, ascending; [K + 1]."""
+    first: Tensor
+    """The first member of each component [K], ascending."""
+    alone: Tensor
+    """Mask [N] of the nodes that are a component by themselves: no merged edge touches them."""
 
     @property
     def number(self) -> int:
         """How many components there are, K."""
-        return self.ptr.size(0) - 1
-
-    @property
-    def first(self) -> Tensor:
-        """The first member of each component [K]."""
-        return self.order[self.ptr[:-1]]
+        return self.first.size(0)
 
 
 def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> Components:
@@ -49,8 +43,8 @@ def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> Components
         >>> found = components(edge_index, torch.tensor([True, False, True]), num_nodes=5)
         >>> found.cluster
         tensor([0, 1, 2, 1, 0])
-        >>> found.order, found.ptr
-        (tensor([0, 4, 1, 3, 2]), tensor([0, 2, 4, 5]))
+        >>> found.first, found.alone
+        (tensor([0, 1, 2]), tensor([False, False,  True, False, False]))
     """
     return Components(*_components(edge_index, merged, num_nodes))
 

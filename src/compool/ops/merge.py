@@ -10,10 +10,10 @@ from compool.ops._library import operator
 from compool.ops.components import Components
 
 _merge = operator(
-    "merge(Tensor x, Tensor edge_score, Tensor edge_index, Tensor merged, Tensor cluster, Tensor order, Tensor ptr)"
+    "merge(Tensor x, Tensor edge_score, Tensor edge_index, Tensor merged, Tensor cluster, Tensor first, Tensor alone)"
     " -> (Tensor, Tensor)",
-    lambda x, edge_score, edge_index, merged, cluster, order, ptr: (
-        x.new_empty(ptr.size(0) - 1, x.size(1)),
+    lambda x, edge_score, edge_index, merged, cluster, first, alone: (
+        x.new_empty(first.size(0), x.size(1)),
         edge_score.new_empty(x.size(0)),
     ),
 )
@@ -136,9 +136,8 @@ def merge_all(x: Tensor, edge_score: Tensor, edge_index: Tensor, counted: Tensor
         tensor([[-4.0000],
                 [ 9.5000]])
     """
-    alone = parts.first[parts.ptr.diff() == 1]  # no merged edge touches a node that is a component by itself
+    every = torch.arange(x.size(0), device=x.device)
     weight = edge_score if counted is None else edge_score * counted
-    weight = torch.cat([weight, weight.new_ones(alone.size(0))])
-    source = torch.cat([edge_index[0].long(), alone])
-    target = parts.cluster[torch.cat([edge_index[1].long(), alone])]
-    return spread(x, weight, source, target, parts.number)
+    weight = torch.cat([weight, parts.alone.to(weight.dtype)])  # a node that no merged edge touches adds itself
+    source, target = (torch.cat([end.long(), every]) for end in edge_index)
+    return spread(x, weight, source, parts.cluster[target], parts.number)

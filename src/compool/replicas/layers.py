@@ -241,17 +241,15 @@ class ComponentPooling(_Scorer):
         number, edge_index = x.size(0), union.edge_index
         edge_score = self.activation(self.raw_score(x, union, key))
         if self.one_threshold is not None:
-            merged, counted = ops.select(edge_score, edge_index, number, self.one_threshold)
+            coarse = ops.coarsen(edge_score, edge_index, number, self.one_threshold, None, self.self_loops)
         else:
             excess = edge_score.detach() - _of_edges(self.threshold.to(edge_score.dtype), union)
-            merged, counted = ops.select(excess, edge_index, number, 0.0)
-        parts = ops.components(edge_index, merged, number)
+            coarse = ops.coarsen(excess, edge_index, number, 0.0, None, self.self_loops)
         if self.weights == "merged":
-            x = ops.merge(x, edge_score, edge_index, merged, parts)
+            x = ops.merge(x, edge_score, edge_index, coarse.merged, coarse.parts)
         else:
-            x = ops.merge_all(x, edge_score, edge_index, counted, parts)
-        edges = ops.connect(edge_index, parts, self.self_loops)
-        return x, union.coarse(edges, parts.first, looped=self.self_loops)
+            x = ops.merge_all(x, edge_score, edge_index, coarse.counted, coarse.parts)
+        return x, union.coarse(coarse.edge_index, coarse.parts.first, looped=self.self_loops)
 
 
 class EdgePooling(_Scorer):

@@ -1,0 +1,72 @@
+"""Steps 2, 3 and 5 in one: from scores to the coarse graph. On a GPU, sizes come to the host once for all three."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from compool.ops._library import operator, unknown_size
+from compool.ops.components import Components
+
+
+def _shape(
+    edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None, self_loops: bool
+) -> tuple[Tensor, ...]:
+    number = unknown_size()
+    merged, counted = (edge_score.new_empty(edge_score.shape, dtype=torch.bool) for _ in range(2))
+    cluster, first = (edge_index.new_empty(size, dtype=torch.long) for size in (num_nodes, number))
+    graph = edge_index.new_empty(number, dtype=torch.long if batch is None else batch.dtype)
+    alone = torch.empty_like(cluster, dtype=torch.bool)
+    return merged, counted, cluster, first, alone, edge_index.new_empty(2, unknown_size()), graph
+
+
+_coarsen = operator(
+    "coarsen(Tensor edge_score, Tensor edge_index, SymInt num_nodes, float threshold, Tensor? batch, bool self_loops)"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _shape,
+)
+
+
+class Coarse(NamedTuple):
+    """The coarse graph without features, and which edges made it."""
+
+    merged: Tensor
+    """Mask [E] of the edges whose ends become one supernode."""
+    counted: Tensor
+    """Mask [E] of the edges that count: no self-loop, no repeat of an earlier edge."""
+    parts: Components
+    """The supernodes."""
+    edge_index: Tensor
+    """Edges between supernodes [2, E'], sorted, each once."""
+    batch: Tensor
+    """The graph of each supernode [K], sorted."""
+
+
+def coarsen(
+    edge_score: Tensor,
+    edge_index: Tensor,
+    num_nodes: int,
+    threshold: float = 0.0,
+    batch: Tensor | None = None,
+    self_loops: bool = False,
+) -> Coarse:
+    """:func:`select`, :func:`components` and :func:`connect`, one after another.
+
+    Args:
+        edge_score: scores [E].
+        edge_index: edges [2, E].
+        num_nodes: number of nodes N.
+        threshold: merge the edges that score above it.
+        batch: the graph of each node [N], sorted; by default all nodes are of one graph.
+        self_loops: keep the edges inside supernodes as self-loops.
+
+    Example:
+        >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> coarse = coarsen(torch.tensor([0.5, -0.5, -0.5, -0.5]), edge_index, num_nodes=3)
+        >>> coarse.parts.cluster, coarse.edge_index
+        (tensor([0, 0, 1]), tensor([[0, 1],
+                [1, 0]]))
+    """
+    found = _coarsen(edge_score.detach(), edge_index, num_nodes, threshold, batch, self_loops)
+    merged, counted, cluster, first, alone, edges, graph = found
+    return Coarse(merged, counted, Components(cluster, first, alone), edges, graph)
