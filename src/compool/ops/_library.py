@@ -5,6 +5,9 @@ Registered operators can be traced: `torch.compile` and `torch.export` see their
 
 import os
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -17,16 +20,20 @@ _LIBRARY = torch.library.Library("compool", "DEF")
 only_torch = os.environ.get("COMPOOL_KERNELS") == "torch"
 
 
+@cache
+def _kernels(device: str) -> ModuleType | None:
+    """The kernel module for a type of device, imported when its first kernel runs."""
+    if device == "cpu":
+        return import_module("compool.ops._numba")
+    if device == "cuda" and find_spec("triton"):
+        return import_module("compool.ops._triton")
+    return None
+
+
 def _kernel(name: str, tensor: Tensor) -> Callable[..., Any]:
-    """The kernel for where `tensor` lives; numba is imported when the first CPU kernel runs."""
-    from compool.ops import _torch
-
-    modules: list[ModuleType] = [_torch]
-    if tensor.is_cpu and not only_torch:
-        from compool.ops import _numba
-
-        modules.insert(0, _numba)
-    found: Callable[..., Any] = next(getattr(module, name) for module in modules if hasattr(module, name))
+    """The kernel for where `tensor` lives, or the plain one."""
+    own = None if only_torch else getattr(_kernels(tensor.device.type), name, None)
+    found: Callable[..., Any] = own or getattr(import_module("compool.ops._torch"), name)
     return found
 
 
@@ -35,14 +42,19 @@ def operator(schema: str, shape: Callable[..., Any]) -> Callable[..., Any]:
     name = schema.partition("(")[0]
 
     def run(*args: Any) -> Any:
-        detached = (arg.detach() if isinstance(arg, Tensor) else arg for arg in args)  # numpy wants no gradients
-        return _kernel(name, args[0])(*detached)
+        detached = (arg.detach() if isinstance(arg, Tensor) and arg.requires_grad else arg for arg in args)
+        return _kernel(name, args[0])(*detached)  # detached, as numpy wants no gradients
+
+    def call(*args: Any) -> Any:
+        """The operator when something traces, else the kernel at once: the dispatcher takes 25 µs to call Python."""
+        traced = torch.compiler.is_compiling() or type(args[0]) not in (Tensor, torch.nn.Parameter)
+        return overload(*args) if traced else run(*args)
 
     _LIBRARY.define(schema)
     _LIBRARY.impl(name, run, "CompositeExplicitAutograd")
     torch.library.register_fake(f"compool::{name}", shape, lib=_LIBRARY)
     overload: Callable[..., Any] = getattr(torch.ops.compool, name).default
-    return overload
+    return call
 
 
 def unknown_size(least: int = 0) -> Any:

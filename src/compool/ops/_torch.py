@@ -95,6 +95,7 @@ def spread_backward(grad: Tensor, x: Tensor, weight: Tensor, source: Tensor, tar
 
 
 def contract(edge_score: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+    check_range(edge_index, num_nodes)
     source, target = edge_index.long()
     order = torch.argsort(edge_score, descending=True, stable=True)
     rank = torch.empty_like(order)

@@ -1,0 +1,255 @@
+"""GPU kernels with Triton: what `_torch` computes, in few launches, and with one message from the device at most.
+
+Every function takes and returns tensors and equals its namesake in `_torch`. Floats are summed in an order that changes
+from run to run, unless `torch.use_deterministic_algorithms` asks for one that does not: then the plain operations sum.
+Half precision is summed in float32 and rounded once, at the end.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+
+from compool.ops import _torch
+from compool.ops import _triton_kernels as kernels
+from compool.ops._checks import check_range, check_sorted, nan_score
+
+_EDGES = 512  # a program
+_HOOKS = 128  # where programs loop until the last edge is done
+_NODES = 512
+_TABLE = 2**26  # entries of the largest hash table, 512 MiB
+
+
+def _wide(x: Tensor) -> torch.dtype:
+    return torch.promote_types(x.dtype, torch.float32)
+
+
+def _over(number: int, block: int) -> tuple[int]:
+    return (triton.cdiv(number, block),)
+
+
+def _tiles(rows: int, x: Tensor) -> tuple[tuple[int, int], dict[str, int]]:
+    """The grid and the tile of a kernel over rows and channels."""
+    columns = min(triton.next_power_of_2(max(x.size(1), 1)), 128)
+    tile = {"ROWS": max(1, 2048 // columns), "COLUMNS": columns}
+    return (triton.cdiv(rows, tile["ROWS"]), triton.cdiv(x.size(1), columns)), tile
+
+
+def _edges(edge_index: Tensor) -> tuple[Tensor, int]:
+    """The edges, and how far their targets are from their sources."""
+    if edge_index.size(1) >= 2**31:
+        raise ValueError(f"edge_index has {edge_index.size(1)} edges; the GPU kernels take fewer than 2³¹")
+    if edge_index.stride(1) != 1:
+        edge_index = edge_index.contiguous()
+    return edge_index, edge_index.stride(0)
+
+
+def _check_nodes(num_nodes: int) -> None:
+    if num_nodes >= 2**31:
+        raise ValueError(f"x has {num_nodes} nodes; the GPU kernels take fewer than 2³¹")
+
+
+@lru_cache(maxsize=256)
+def _number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A number where kernels read it in full: as an argument it would be a float32."""
+    return torch.tensor([value], dtype=dtype, device=device)
+
+
+def score(ends: Tensor, edge_index: Tensor, bias: Tensor) -> Tensor:
+    out = ends.new_empty(edge_index.size(1))
+    edges, stride = _edges(edge_index)
+    if out.numel():
+        left, right = (end.contiguous() for end in ends)
+        grid = _over(out.numel(), _EDGES)
+        kernels.score[grid](left, right, edges, stride, bias, out, out.numel(), ends.size(1), BLOCK=_EDGES)
+    return out
+
+
+def score_backward(grad: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
+    if torch.are_deterministic_algorithms_enabled():
+        return _torch.score_backward(grad, edge_index, num_nodes)
+    ends = grad.new_zeros(2, num_nodes)
+    edges, stride = _edges(edge_index)
+    if grad.numel():
+        args = (grad.contiguous(), edges, stride, ends[0], ends[1], grad.numel())
+        kernels.score_backward[_over(grad.numel(), _EDGES)](*args, BLOCK=_EDGES)
+    return ends
+
+
+def _start(num_nodes: int, batch: Tensor | None, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Nodes as components by themselves, which of them are, and flags."""
+    _check_nodes(num_nodes)
+    flags = torch.zeros(kernels.SIZE, dtype=torch.int32, device=device)
+    parent = torch.empty(num_nodes, dtype=torch.int32, device=device)
+    alone = torch.empty(num_nodes, dtype=torch.bool, device=device)
+    if num_nodes:
+        given = parent if batch is None else batch.contiguous()
+        args = (parent, alone, given, flags, num_nodes)
+        kernels.start[_over(num_nodes, _NODES)](*args, HAS_BATCH=batch is not None, BLOCK=_NODES)
+    return parent, alone, flags
+
+
+def _rank(parent: Tensor, alone: Tensor) -> Tensor:
+    """Point every node at its root; the number of each root, from 1."""
+    is_root = torch.empty_like(parent)
+    if parent.numel():
+        kernels.flatten[_over(parent.numel(), _NODES)](parent, is_root, alone, parent.numel(), BLOCK=_NODES)
+    return torch.cumsum(is_root, 0, dtype=torch.int32)
+
+
+def _numbered(parent: Tensor, rank: Tensor, number: int, batch: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """The component of each node, the first member of each component, and its graph."""
+    cluster = torch.empty_like(parent, dtype=torch.long)
+    first = cluster.new_empty(number)
+    graph = torch.empty_like(first, dtype=torch.long if batch is None else batch.dtype)
+    if number:
+        given = parent if batch is None else batch.contiguous()
+        args = (parent, rank, given, cluster, first, graph, parent.numel())
+        kernels.number[_over(parent.numel(), _NODES)](*args, HAS_BATCH=batch is not None, BLOCK=_NODES)
+    return cluster, first, graph
+
+
+def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+    parent, alone, flags = _start(num_nodes, None, edge_index.device)
+    edges, stride = _edges(edge_index)
+    number = edges.size(1)
+    if number:
+        args = (edges, stride, merged.contiguous(), parent, flags, number, num_nodes)
+        kernels.hook[_over(number, _HOOKS)](*args, BLOCK=_HOOKS)
+    rank = _rank(parent, alone)
+    if num_nodes:
+        flags[kernels.NUMBER.value] = rank[-1]
+    found = flags.tolist()
+    if found[kernels.RANGE.value]:
+        check_range(edge_index, num_nodes)
+    cluster, first, _ = _numbered(parent, rank, found[kernels.NUMBER.value], None)
+    return cluster, first, alone
+
+
+def _insert(
+    edge_index: Tensor, num_nodes: int, parent: Tensor | None, rank: Tensor, flags: Tensor, *loops: bool
+) -> Tensor:
+    """Keys of the distinct pairs of supernodes that edges join, in any order; their number goes to the flags."""
+    edges, stride = _edges(edge_index)
+    number = edges.size(1)
+    size = min(triton.next_power_of_2(2 * max(number, 1)), _TABLE)
+    table = torch.zeros(size, dtype=torch.long, device=edges.device)
+    keys = table.new_empty(min(number, size))
+    if num_nodes:
+        given = (rank if parent is None else parent, rank, table, size - 1, keys, flags, number, num_nodes)
+        options = {"PARENT": parent is not None, "SELF_LOOPS": loops[0], "INPUT_LOOPS": loops[1], "BLOCK": _EDGES}
+        kernels.insert_edges[_over(max(number, 1), _EDGES)](edges, stride, *given, **options)
+    return keys
+
+
+def _sorted_edges(keys: Tensor, number: int, dtype: torch.dtype) -> Tensor:
+    out = torch.empty(2, number, dtype=dtype, device=keys.device)
+    if number:
+        ordered = keys[:number].sort().values
+        kernels.split_keys[_over(number, _EDGES)](ordered, out, number, number, BLOCK=_EDGES)
+    return out
+
+
+def connect(edge_index: Tensor, cluster: Tensor, num_clusters: int, self_loops: bool, input_loops: bool) -> Tensor:
+    flags = torch.zeros(kernels.SIZE, dtype=torch.int32, device=cluster.device)
+    keys = _insert(edge_index, cluster.numel(), None, cluster, flags, self_loops, input_loops)
+    found = flags.tolist()
+    if found[kernels.FULL.value]:
+        return _torch.connect(edge_index, cluster, num_clusters, self_loops, input_loops)
+    return _sorted_edges(keys, found[kernels.EDGES.value], edge_index.dtype)
+
+
+def coarsen(
+    edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None, self_loops: bool
+) -> tuple[Tensor, ...]:
+    parent, alone, flags = _start(num_nodes, batch, edge_index.device)
+    edges, stride = _edges(edge_index)
+    number = edges.size(1)
+    merged, counted = (torch.empty(number, dtype=torch.bool, device=edges.device) for _ in range(2))
+    if number:
+        limit = _number(threshold, edge_score.dtype, edges.device)
+        args = (edge_score.contiguous(), limit, edges, stride, merged, counted, parent, flags, number, num_nodes)
+        kernels.select_and_hook[_over(number, _HOOKS)](*args, BLOCK=_HOOKS)
+    rank = _rank(parent, alone)
+    keys = _insert(edge_index, num_nodes, parent, rank, flags, self_loops, False)
+    found = flags.tolist()  # the one message from the device
+    if found[kernels.RANGE.value]:
+        check_range(edge_index, num_nodes)
+    if found[kernels.NAN.value]:
+        raise nan_score(edge_score)
+    if found[kernels.BATCH.value]:
+        check_sorted(batch)
+    if found[kernels.UNSORTED.value]:  # repeats may hide: a sort finds them, then step by step
+        merged, counted = _torch.select(edge_score, edge_index, num_nodes, threshold)
+        cluster, first, alone = components(edge_index, merged, num_nodes)
+        graph = torch.zeros_like(first) if batch is None else batch.index_select(0, first)
+        out = connect(edge_index, cluster, first.numel(), self_loops, False)
+        return merged, counted, cluster, first, alone, out, graph
+    cluster, first, graph = _numbered(parent, rank, found[kernels.NUMBER.value], batch)
+    if found[kernels.FULL.value]:
+        out = _torch.connect(edge_index, cluster, first.numel(), self_loops, False)
+    else:
+        out = _sorted_edges(keys, found[kernels.EDGES.value], edge_index.dtype)
+    return merged, counted, cluster, first, alone, out, graph
+
+
+def merge(
+    x: Tensor, edge_score: Tensor, edge_index: Tensor, merged: Tensor, cluster: Tensor, first: Tensor, alone: Tensor
+) -> tuple[Tensor, Tensor]:
+    if torch.are_deterministic_algorithms_enabled():
+        return _torch.merge(x, edge_score, edge_index, merged, cluster, first, alone)
+    weight = edge_score.new_zeros(x.size(0))
+    edges, _ = _edges(edge_index)
+    number = edges.size(1)
+    if number:
+        args = (edge_score.contiguous(), edges[0], merged.contiguous(), weight, number)
+        kernels.merge_weight[_over(number, _EDGES)](*args, BLOCK=_EDGES)
+    out = weight.new_zeros(first.numel(), x.size(1))
+    if out.numel():
+        grid, tile = _tiles(x.size(0), x)
+        args = (x.contiguous(), weight, cluster, alone, out, *x.shape)
+        kernels.merge_rows[grid](*args, **tile)
+    return out.to(x.dtype), weight
+
+
+def merge_backward(
+    grad: Tensor, x: Tensor, weight: Tensor, edge_index: Tensor, merged: Tensor, cluster: Tensor
+) -> tuple[Tensor, Tensor]:
+    grad_x, grad_weight = torch.empty(x.shape, dtype=x.dtype, device=x.device), torch.empty_like(weight)
+    if x.size(0):
+        grid, tile = _tiles(x.size(0), x)
+        args = (grad.contiguous(), x.contiguous(), weight, cluster, grad_x, grad_weight, *x.shape)
+        kernels.merge_rows_backward[grid[:1]](*args, **tile)
+    edges, _ = _edges(edge_index)
+    grad_score = weight.new_empty(edges.size(1))
+    if grad_score.numel():
+        args = (grad_weight, edges[0], merged.contiguous(), grad_score, grad_score.numel())
+        kernels.gather_merged[_over(grad_score.numel(), _EDGES)](*args, BLOCK=_EDGES)
+    return grad_x, grad_score
+
+
+def spread(x: Tensor, weight: Tensor, source: Tensor, target: Tensor, num_rows: int) -> Tensor:
+    if torch.are_deterministic_algorithms_enabled():
+        return _torch.spread(x, weight, source, target, num_rows)
+    out = torch.zeros(num_rows, x.size(1), dtype=weight.dtype, device=x.device)
+    number = source.numel()
+    if number and x.size(1):
+        grid, tile = _tiles(number, x)
+        args: tuple[Any, ...] = (x.contiguous(), weight.contiguous(), source.contiguous(), target.contiguous(), out)
+        kernels.spread[grid](*args, number, x.size(1), **tile)
+    return out.to(x.dtype)
+
+
+def spread_backward(grad: Tensor, x: Tensor, weight: Tensor, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    if torch.are_deterministic_algorithms_enabled():
+        return _torch.spread_backward(grad, x, weight, source, target)
+    grad_x, grad_weight = torch.zeros(x.shape, dtype=_wide(x), device=x.device), torch.empty_like(weight)
+    number = source.numel()
+    if number:
+        grid, tile = _tiles(number, x)
+        ends = (source.contiguous(), target.contiguous())
+        args = (grad.contiguous(), x.contiguous(), weight.contiguous(), *ends, grad_x, grad_weight)
+        kernels.spread_backward[grid[:1]](*args, number, x.size(1), **tile)
+    return grad_x.to(x.dtype), grad_weight

@@ -1,0 +1,330 @@
+"""The GPU kernels behind `_triton`. A program handles a block of edges, or a tile of nodes and channels.
+
+Nodes are int32 inside. `parent` is read past the first-level cache (``.cg``), as other programs write it meanwhile.
+`flags` holds what the host wants to know, by the constants below.
+"""
+
+import triton
+import triton.language as tl
+
+# Sizes change from batch to batch: one kernel for all, rather than one for those that 16 divides and one for the others
+_jit = triton.jit(do_not_specialize=["E", "N", "stride", "last"])
+
+# Entries of `flags`
+NUMBER = tl.constexpr(0)  # supernodes
+EDGES = tl.constexpr(1)  # edges between them
+RANGE = tl.constexpr(2)  # an index is out of range
+NAN = tl.constexpr(3)  # a score is NaN
+UNSORTED = tl.constexpr(4)  # the edges are not strictly sorted
+FULL = tl.constexpr(5)  # the hash table is full
+BATCH = tl.constexpr(6)  # the batch vector is not sorted
+SIZE = 8
+
+
+@triton.jit
+def _raise(flags, which: tl.constexpr, condition):
+    wrong = tl.sum(condition.to(tl.int32), 0)
+    tl.atomic_max(flags + which, 1, mask=wrong > 0)
+
+
+@_jit
+def score(left, right, edge_index, stride, bias, out, E, N, BLOCK: tl.constexpr):
+    """out[e] = left[source] + right[target] + bias; a node out of range counts as 0, and is reported by `hook`."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = e < E
+    u = tl.load(edge_index + e, mask=inside, other=-1)
+    v = tl.load(edge_index + stride + e, mask=inside, other=-1)
+    a = tl.load(left + u, mask=(u >= 0) & (u < N), other=0.0)
+    b = tl.load(right + v, mask=(v >= 0) & (v < N), other=0.0)
+    tl.store(out + e, (a + b) + tl.load(bias), mask=inside)
+
+
+@_jit
+def score_backward(grad, edge_index, stride, left, right, E, BLOCK: tl.constexpr):
+    """`left` and `right` come in as zeros."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = e < E
+    g = tl.load(grad + e, mask=inside, other=0.0)
+    u = tl.load(edge_index + e, mask=inside, other=0)
+    v = tl.load(edge_index + stride + e, mask=inside, other=0)
+    some = inside & (g != 0)
+    tl.atomic_add(left + u, g, mask=some, sem="relaxed")
+    tl.atomic_add(right + v, g, mask=some, sem="relaxed")
+
+
+@_jit
+def start(parent, alone, batch, flags, N, HAS_BATCH: tl.constexpr, BLOCK: tl.constexpr):
+    """Every node is a component by itself."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < N
+    tl.store(parent + i, i, mask=inside)
+    tl.store(alone + i, 1, mask=inside)
+    if HAS_BATCH:
+        here = tl.load(batch + i, mask=inside, other=0)
+        before = tl.load(batch + i - 1, mask=inside & (i > 0), other=here)
+        _raise(flags, BATCH, inside & (i > 0) & (here < before))
+
+
+@triton.jit
+def _union(u, v, active, parent):
+    """Hook the roots of u and v, the larger under the smaller, until each active pair has one root.
+
+    Nodes on the way are pointed at their grandparents, or chains would grow: a quarter of the time without. What
+    `atomic_min` replaced is united in turn, so that no link is lost when two programs hook one root.
+    """
+    left = tl.sum(active.to(tl.int32), 0)
+    while left > 0:
+        a = tl.load(parent + u, mask=active, other=0, cache_modifier=".cg")
+        b = tl.load(parent + v, mask=active, other=0, cache_modifier=".cg")
+        active = active & (a != b)
+        above_a = tl.load(parent + a, mask=active, other=0, cache_modifier=".cg")
+        above_b = tl.load(parent + b, mask=active, other=0, cache_modifier=".cg")
+        tl.store(parent + u, above_a, mask=active & (above_a != a))
+        tl.store(parent + v, above_b, mask=active & (above_b != b))
+        hook = active & (above_a == a) & (above_b == b)
+        high, low = tl.maximum(a, b), tl.minimum(a, b)
+        old = tl.atomic_min(parent + high, low, mask=hook, sem="relaxed")
+        u = tl.where(hook, old, above_a)
+        v = tl.where(hook, low, above_b)
+        active = active & (u != v) & ((hook & (old == high)) == 0)
+        left = tl.sum(active.to(tl.int32), 0)
+
+
+@_jit
+def select_and_hook(score, threshold, edge_index, stride, merged, counted, parent, flags, E, N, BLOCK: tl.constexpr):
+    """Of strictly sorted edges: which count, which merge, and the components of these."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = e < E
+    u = tl.load(edge_index + e, mask=inside, other=0)
+    v = tl.load(edge_index + stride + e, mask=inside, other=0)
+    s = tl.load(score + e, mask=inside, other=0.0)
+    good = (u >= 0) & (u < N) & (v >= 0) & (v < N)
+    _raise(flags, RANGE, inside & (good == 0))
+    _raise(flags, NAN, inside & (s != s))
+    later = inside & (e > 0)
+    before_u = tl.load(edge_index + e - 1, mask=later, other=-1)
+    before_v = tl.load(edge_index + stride + e - 1, mask=later, other=-1)
+    _raise(flags, UNSORTED, later & ((u < before_u) | ((u == before_u) & (v <= before_v))))
+    counts = inside & (u != v)
+    merges = counts & (s > tl.load(threshold))
+    tl.store(counted + e, counts, mask=inside)
+    tl.store(merged + e, merges, mask=inside)
+    _union(u.to(tl.int32), v.to(tl.int32), merges & good, parent)
+
+
+@_jit
+def hook(edge_index, stride, merged, parent, flags, E, N, BLOCK: tl.constexpr):
+    """The components of the edges in a mask."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = e < E
+    u = tl.load(edge_index + e, mask=inside, other=0)
+    v = tl.load(edge_index + stride + e, mask=inside, other=0)
+    good = (u >= 0) & (u < N) & (v >= 0) & (v < N)
+    _raise(flags, RANGE, inside & (good == 0))
+    active = inside & good & (u != v) & (tl.load(merged + e, mask=inside, other=0) != 0)
+    _union(u.to(tl.int32), v.to(tl.int32), active, parent)
+
+
+@_jit
+def flatten(parent, is_root, alone, N, BLOCK: tl.constexpr):
+    """Every node points at its root. Steps are stored on the way, so that long chains halve for all who walk them.
+
+    `alone` comes in as ones; it ends as one where a root has no other member.
+    """
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < N
+    p = tl.load(parent + i, mask=inside, other=0, cache_modifier=".cg")
+    above = tl.load(parent + p, mask=inside, other=0, cache_modifier=".cg")
+    left = tl.sum((inside & (above != p)).to(tl.int32), 0)
+    while left > 0:
+        tl.store(parent + i, above, mask=inside & (above != p))
+        p = above
+        above = tl.load(parent + p, mask=inside, other=0, cache_modifier=".cg")
+        left = tl.sum((inside & (above != p)).to(tl.int32), 0)
+    tl.store(is_root + i, (p == i).to(tl.int32), mask=inside)
+    child = inside & (p != i)
+    tl.store(alone + i, 0, mask=child)
+    tl.store(alone + p, 0, mask=child & (tl.load(alone + p, mask=child, other=0) != 0))
+
+
+@_jit
+def number(parent, rank, batch, cluster, first, graph, N, HAS_BATCH: tl.constexpr, BLOCK: tl.constexpr):
+    """The component of each node; the first member and the graph of each component. `rank` counts roots, from 1."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < N
+    p = tl.load(parent + i, mask=inside, other=0)
+    k = tl.load(rank + p, mask=inside, other=1).to(tl.int64) - 1
+    tl.store(cluster + i, k, mask=inside)
+    root = inside & (p == i)
+    tl.store(first + k, i.to(tl.int64), mask=root)
+    if HAS_BATCH:
+        tl.store(graph + k, tl.load(batch + i, mask=root, other=0), mask=root)
+    else:
+        tl.store(graph + k, 0, mask=root)
+
+
+@_jit
+def insert_edges(
+    edge_index, stride, parent, rank, table, last, keys, flags, E, N,
+    PARENT: tl.constexpr, SELF_LOOPS: tl.constexpr, INPUT_LOOPS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The distinct pairs of supernodes that edges join, in any order: `keys` holds source · 2³² + target of each.
+
+    Found by a hash table of `last` + 1 entries, a power of two, which comes in as zeros and holds keys + 1. The
+    supernode of node i is rank[i]; with PARENT, it is rank[parent[i]] − 1, and the number of them goes to the flags.
+    """
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = e < E
+    u = tl.load(edge_index + e, mask=inside, other=0)
+    v = tl.load(edge_index + stride + e, mask=inside, other=0)
+    inside = inside & (u >= 0) & (u < N) & (v >= 0) & (v < N)
+    if PARENT:
+        a = tl.load(parent + u, mask=inside, other=0)
+        b = tl.load(parent + v, mask=inside, other=0)
+        k = tl.load(rank + a, mask=inside, other=1).to(tl.int64) - 1
+        m = tl.load(rank + b, mask=inside, other=1).to(tl.int64) - 1
+        if tl.program_id(0) == 0:
+            tl.store(flags + NUMBER, tl.load(rank + N - 1))
+    else:
+        k = tl.load(rank + u, mask=inside, other=0).to(tl.int64)
+        m = tl.load(rank + v, mask=inside, other=0).to(tl.int64)
+    active = inside & (k != m)
+    if SELF_LOOPS:
+        active = inside & (INPUT_LOOPS | (k != m) | (u != v))
+    key = ((k << 32) | m) + 1
+    place = key * -7046029254386353131
+    place = ((place ^ (place >> 29)) * -4658895280553007687) >> 20
+    place = tl.where(active, place, e) & last  # idle lanes swap nothing, each at a place of its own
+    fresh = active & (active == 0)
+    tries = 0
+    left = tl.sum(active.to(tl.int32), 0)
+    while left > 0:
+        found = tl.load(table + place, mask=active, other=0, cache_modifier=".cg")
+        free = active & (found == 0)
+        old = tl.atomic_cas(table + place, tl.where(free, 0, -1).to(tl.int64), key, sem="relaxed")
+        found = tl.where(free, old, found)
+        took = free & (old == 0)
+        fresh = fresh | took
+        active = active & (found != key) & (took == 0)
+        place = tl.where(active, (place + 1) & last, place)
+        tries += 1
+        left = tl.sum(active.to(tl.int32), 0)
+        if tries > 256:
+            _raise(flags, FULL, active)
+            active = active & (active == 0)
+            left = 0
+    ones = fresh.to(tl.int32)
+    total = tl.sum(ones, 0)
+    at = tl.atomic_add(flags + EDGES, total, sem="relaxed") + tl.cumsum(ones, 0) - 1
+    tl.store(keys + at, key - 1, mask=fresh)
+
+
+@_jit
+def split_keys(keys, out, stride, E, BLOCK: tl.constexpr):
+    """Keys to edges [2, E]."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = e < E
+    key = tl.load(keys + e, mask=inside, other=0)
+    tl.store(out + e, key >> 32, mask=inside)
+    tl.store(out + stride + e, key & 0xFFFFFFFF, mask=inside)
+
+
+@_jit
+def merge_weight(score, source, merged, weight, E, BLOCK: tl.constexpr):
+    """w_i = Σ S_ij over merged edges; `weight` comes in as zeros."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = e < E
+    active = inside & (tl.load(merged + e, mask=inside, other=0) != 0)
+    s = tl.load(score + e, mask=active, other=0.0)
+    tl.atomic_add(weight + tl.load(source + e, mask=active, other=0), s, mask=active, sem="relaxed")
+
+
+@_jit
+def merge_rows(x, weight, cluster, alone, out, N, D, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Add each row, weighted, to its supernode's; rows of the tile's first supernode are summed before they are added.
+
+    `out` comes in as zeros. A node alone stores its row. `weight` of a node alone becomes 1.
+    """
+    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside, columns = i < N, c < D
+    single = inside & (tl.load(alone + i, mask=inside, other=0) != 0)
+    w = tl.load(weight + i, mask=inside, other=0.0)
+    w = tl.where(single, 1.0, w)
+    if tl.program_id(1) == 0:
+        tl.store(weight + i, w, mask=single)
+    k = tl.load(cluster + i, mask=inside, other=-1)
+    tile = inside[:, None] & columns[None, :]
+    rows = w[:, None] * tl.load(x + i[:, None] * D + c[None, :], mask=tile, other=0.0).to(out.dtype.element_ty)
+    to = out + k[:, None] * D + c[None, :]
+    tl.store(to, rows, mask=tile & single[:, None])
+    several = inside & (single == 0)
+    leader = tl.min(tl.where(several, k, N), 0)
+    led = several & (k == leader)
+    total = tl.sum(tl.where(led[:, None], rows, 0.0), 0)
+    tl.atomic_add(out + leader * D + c, total, mask=columns & (leader + 0 * c < N), sem="relaxed")
+    tl.atomic_add(to, rows, mask=tile & (several & (led == 0))[:, None], sem="relaxed")
+
+
+@_jit
+def merge_rows_backward(grad, x, weight, cluster, grad_x, grad_weight, N, D, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    inside = i < N
+    w = tl.load(weight + i, mask=inside, other=0.0)
+    k = tl.load(cluster + i, mask=inside, other=0)
+    total = tl.zeros([ROWS], dtype=weight.dtype.element_ty)
+    for low in range(0, D, COLUMNS):
+        c = low + tl.arange(0, COLUMNS)
+        tile = inside[:, None] & (c < D)[None, :]
+        g = tl.load(grad + k[:, None] * D + c[None, :], mask=tile, other=0.0).to(weight.dtype.element_ty)
+        rows = tl.load(x + i[:, None] * D + c[None, :], mask=tile, other=0.0).to(weight.dtype.element_ty)
+        total += tl.sum(g * rows, 1)
+        tl.store(grad_x + i[:, None] * D + c[None, :], w[:, None] * g, mask=tile)
+    tl.store(grad_weight + i, total, mask=inside)
+
+
+@_jit
+def gather_merged(grad_weight, source, merged, out, E, BLOCK: tl.constexpr):
+    """out[e] = grad_weight[source] if the edge is merged, else 0."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = e < E
+    active = inside & (tl.load(merged + e, mask=inside, other=0) != 0)
+    u = tl.load(source + e, mask=active, other=0)
+    tl.store(out + e, tl.load(grad_weight + u, mask=active, other=0.0), mask=inside)
+
+
+@_jit
+def spread(x, weight, source, target, out, E, D, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """out[target] += weight · x[source]; `out` comes in as zeros."""
+    e = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = e < E
+    w = tl.load(weight + e, mask=inside, other=0.0)
+    inside = inside & (w != 0)
+    u = tl.load(source + e, mask=inside, other=0).to(tl.int64)
+    v = tl.load(target + e, mask=inside, other=0).to(tl.int64)
+    tile = inside[:, None] & (c < D)[None, :]
+    rows = w[:, None] * tl.load(x + u[:, None] * D + c[None, :], mask=tile, other=0.0).to(out.dtype.element_ty)
+    tl.atomic_add(out + v[:, None] * D + c[None, :], rows, mask=tile, sem="relaxed")
+
+
+@_jit
+def spread_backward(
+    grad, x, weight, source, target, grad_x, grad_weight, E, D, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """`grad_x` comes in as zeros."""
+    e = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    inside = e < E
+    w = tl.load(weight + e, mask=inside, other=0.0)
+    u = tl.load(source + e, mask=inside, other=0).to(tl.int64)
+    v = tl.load(target + e, mask=inside, other=0).to(tl.int64)
+    total = tl.zeros([ROWS], dtype=weight.dtype.element_ty)
+    for low in range(0, D, COLUMNS):
+        c = low + tl.arange(0, COLUMNS)
+        tile = inside[:, None] & (c < D)[None, :]
+        g = tl.load(grad + v[:, None] * D + c[None, :], mask=tile, other=0.0).to(weight.dtype.element_ty)
+        rows = tl.load(x + u[:, None] * D + c[None, :], mask=tile, other=0.0).to(weight.dtype.element_ty)
+        total += tl.sum(g * rows, 1)
+        moved = tile & (w != 0)[:, None]
+        tl.atomic_add(grad_x + u[:, None] * D + c[None, :], w[:, None] * g, mask=moved, sem="relaxed")
+    tl.store(grad_weight + e, total, mask=inside)

@@ -1,0 +1,114 @@
+"""Every kernel of `_triton` against its namesake in `_torch`: on a GPU, or else under Triton's interpreter."""
+
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="needs triton")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+from compool.ops import _torch, _triton  # noqa: E402
+from tests.graphs import SHAPES, random_graph  # noqa: E402
+from tests.ops.test_kernels import public, same  # noqa: E402
+
+SMALL = {name: (n, edges) for name, (n, edges) in SHAPES.items() if n <= 1000 or DEVICE == "cuda"}
+
+
+def both(name: str, *args: Any) -> Any:
+    theirs = getattr(_torch, name)(*args)
+    same(getattr(_triton, name)(*args), theirs)
+    return theirs
+
+
+def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = torch.float64, channels: int = 5) -> None:
+    edge_index = edge_index.to(DEVICE)
+    wide = torch.promote_types(dtype, torch.float32)
+    x = torch.randn(num_nodes, channels, dtype=dtype, device=DEVICE)
+    ends, bias = torch.randn(2, num_nodes, dtype=wide, device=DEVICE), torch.ones(1, dtype=wide, device=DEVICE)
+    batch = torch.arange(num_nodes, device=DEVICE) // 7
+    score = both("score", ends, edge_index, bias).tanh()
+    for self_loops in (False, True):
+        found = both("coarsen", score, edge_index, num_nodes, 0.3, batch, self_loops)
+    both("coarsen", score, edge_index, num_nodes, -2.0, None, False)
+    merged, _, cluster, first, alone, _, _ = found
+    number = first.numel()
+    both("components", edge_index, merged, num_nodes)
+    _, weight = both("merge", x, score, edge_index, merged, cluster, first, alone)
+    grad = torch.randn(number, channels, dtype=dtype, device=DEVICE)
+    _, grad_score = both("merge_backward", grad, x, weight, edge_index, merged, cluster)
+    both("score_backward", grad_score, edge_index, num_nodes)
+    for loops in ((False, False), (True, False), (True, True)):
+        both("connect", edge_index, cluster, number, *loops)
+    source, target = edge_index[0], cluster[edge_index[1]]
+    both("spread", x, score, source, target, number)
+    both("spread_backward", grad, x, score, source, target)
+
+
+def test_every_kernel_has_a_plain_form() -> None:
+    assert public(_triton) < public(_torch)
+
+
+def undirected(edge_index: torch.Tensor) -> torch.Tensor:
+    return torch.unique(torch.cat([edge_index, edge_index.flip(0)], 1), dim=1)
+
+
+@pytest.mark.parametrize("shape", SMALL)
+@pytest.mark.parametrize("order", ["as it is", "sorted"])
+def test_shapes(shape: str, order: str) -> None:
+    num_nodes, edge_index = SMALL[shape]
+    check_all(undirected(edge_index) if order == "sorted" else edge_index, num_nodes)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("channels", [1, 130])
+def test_precisions_and_widths(dtype: torch.dtype, channels: int) -> None:
+    check_all(undirected(random_graph(60, 50)), 60, dtype, channels)
+
+
+def test_int32_edges_and_strides() -> None:
+    edge_index = undirected(random_graph(60, 50))
+    check_all(edge_index.int(), 60)
+    check_all(edge_index.t().contiguous().t(), 60)
+
+
+def test_a_table_that_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plain operations take over."""
+    monkeypatch.setattr(_triton, "_TABLE", 16)
+    check_all(undirected(random_graph(100, 300)), 100)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"edge_index": [[0, 1], [1, 9]]}, r"edge_index must lie in 0\.\.3 for 4 nodes, got 9"),
+        ({"edge_index": [[-1, 0], [1, 1]]}, r"edge_index must lie in 0\.\.3 for 4 nodes, got -1"),
+        ({"score": [0.5, float("nan")]}, r"the score of edge 1 \(of 2\) is NaN"),
+        ({"batch": [0, 1, 0, 1]}, "batch must be sorted, but node 1 is in graph 1 and node 2 in 0"),
+    ],
+)
+def test_errors_are_those_of_the_cpu(change: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"score": [0.5, 0.5], "edge_index": [[0, 1], [1, 0]], "batch": [0, 0, 1, 1]} | change
+    score, edge_index, batch = (torch.tensor(given[name], device=DEVICE) for name in ("score", "edge_index", "batch"))
+    with pytest.raises(ValueError, match=message):
+        _triton.coarsen(score, edge_index, 4, 0.0, batch, False)
+    if "edge_index" in change:
+        with pytest.raises(ValueError, match=message):
+            _triton.components(edge_index, torch.ones(2, dtype=torch.bool, device=DEVICE), 4)
+
+
+def test_half_precision_sums_in_float32() -> None:
+    x = torch.cat([torch.tensor([[4096.0]]), torch.ones(512, 1)]).half().to(DEVICE)  # 4096 + 1 is 4096 in float16
+    circle = torch.stack([torch.arange(513), torch.arange(513).roll(1)]).to(DEVICE)
+    every = torch.ones(513, dtype=torch.bool, device=DEVICE)
+    parts = (torch.zeros(513, dtype=torch.long, device=DEVICE), torch.tensor([0], device=DEVICE), ~every)
+    out, _ = _triton.merge(x, torch.ones(513, device=DEVICE), circle, every, *parts)
+    assert out.tolist() == [[4608.0]]
+
+
+def test_too_many_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    edges = torch.empty(2, 1, dtype=torch.int32).expand(2, 2**31)  # no memory behind it
+    with pytest.raises(ValueError, match="edge_index has 2147483648 edges; the GPU kernels take fewer than 2³¹"):
+        _triton.components(edges, torch.empty(0, dtype=torch.bool), 4)
+    with pytest.raises(ValueError, match="x has 2147483648 nodes; the GPU kernels take fewer than 2³¹"):
+        _triton.components(edges[:, :1], torch.empty(0, dtype=torch.bool), 2**31)
