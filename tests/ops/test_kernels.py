@@ -126,6 +126,8 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
         "spread_backward": (grad[:number], x, score, edge_index[0], parts[0][edge_index[1]]),
         "connect": (edge_index, parts[0], number, False, False),
         "contract": (score, edge_index, 20),
+        "pool": (x, torch.randn(2, 5), torch.ones(1), edge_index, None, "tanh", 0.1, False),
+        "pool_backward": (grad[:number], None, x, x[:2], edge_index, score, parts[0], merged, weight, "tanh"),
         "propagate": (x, ptr, edge_index[1], weight, None, weight),
         "grouped_linear": (x, torch.randn(3, 5, 4).transpose(1, 2), thirds),
         "grouped_outer": (x, grad, thirds),

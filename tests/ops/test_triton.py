@@ -40,6 +40,20 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
     both("score_backward", grad_score, edge_index, num_nodes)
     for loops in ((False, False), (True, False), (True, True)):
         both("connect", edge_index, cluster, number, *loops)
+    for rows, activation in ((2, "tanh"), (1, "sigmoid")):
+        halves = torch.randn(rows, channels, dtype=wide, device=DEVICE)
+        settings = (activation, 0.3, False)
+        out, edge_score, cluster, _, _, merged, weight = both("pool", x, halves, bias, edge_index, batch, *settings)
+        grads = (torch.randn_like(out), torch.randn_like(edge_score) if rows == 2 else None)
+        given = (*grads, x, halves, edge_index, edge_score, cluster, merged, weight, activation)
+        if dtype == wide:
+            both("pool_backward", *given)
+        else:  # the plain operations round in between
+            for ours, theirs in zip(_triton.pool_backward(*given), _torch.pool_backward(*given), strict=True):
+                limit = 8 * torch.finfo(dtype).eps * float(theirs.abs().max())
+                torch.testing.assert_close(ours, theirs, rtol=0, atol=limit)
+    number = out.size(0)
+    grad = torch.randn(number, channels, dtype=dtype, device=DEVICE)
     source, target = edge_index[0], cluster[edge_index[1]]
     both("spread", x, score, source, target, number)
     both("spread_backward", grad, x, score, source, target)
@@ -106,9 +120,10 @@ def test_half_precision_sums_in_float32() -> None:
     assert out.tolist() == [[4608.0]]
 
 
-def test_too_many_edges(monkeypatch: pytest.MonkeyPatch) -> None:
-    edges = torch.empty(2, 1, dtype=torch.int32).expand(2, 2**31)  # no memory behind it
+def test_too_many_edges_or_nodes() -> None:
+    edges = torch.empty(2, 1, dtype=torch.int32, device=DEVICE).expand(2, 2**31)  # no memory behind it
+    mask = torch.empty(0, dtype=torch.bool, device=DEVICE)
     with pytest.raises(ValueError, match="edge_index has 2147483648 edges; the GPU kernels take fewer than 2³¹"):
-        _triton.components(edges, torch.empty(0, dtype=torch.bool), 4)
+        _triton.components(edges, mask, 4)
     with pytest.raises(ValueError, match="x has 2147483648 nodes; the GPU kernels take fewer than 2³¹"):
-        _triton.components(edges[:, :1], torch.empty(0, dtype=torch.bool), 2**31)
+        _triton.components(edges[:, :1], mask, 2**31)

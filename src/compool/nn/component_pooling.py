@@ -120,9 +120,13 @@ class ComponentPooling(torch.nn.Module):
         check_batch(batch, num_nodes, x.device)
 
         dropout = self.dropout if self.training else 0.0
-        edge_score, x = score_and_pass(
-            x, edge_index, self.lin.weight, self.lin.bias, self.activation, dropout, self.symmetric
-        )
+        weight, bias = self.lin.weight, self.lin.bias
+        if isinstance(self.score, str) and self.weights == "merged" and not dropout:
+            x, edge_score, cluster, edge_index, batch = ops.pool(
+                x, edge_index, weight, bias, batch, self.score, self.threshold, self.symmetric, self.self_loops
+            )
+            return Pooled(x, edge_index, batch, cluster, edge_score)
+        edge_score, x = score_and_pass(x, edge_index, weight, bias, self.activation, dropout, self.symmetric)
         coarse = ops.coarsen(edge_score, edge_index, num_nodes, self.threshold, batch, self.self_loops)
         if self.weights == "merged":
             x = ops.merge(x, edge_score, edge_index, coarse.merged, coarse.parts)

@@ -1,7 +1,7 @@
 """The operator as pure functions, in the order that data goes through them.
 
 score → select → components → connect → merge, and lift for the way back. `coarsen` is the three in the middle, which
-know nothing of features, in one; contract stands for select and components in
+know nothing of features, in one; `pool` is all of them; contract stands for select and components in
 edge pooling. `grouped_linear`, `propagate`, `activate` and the like are what the layers of many replicas are made of.
 They do not check their input, and an index out of range can crash the process: the modules of
 :mod:`compool.nn` check.
@@ -15,6 +15,7 @@ from compool.ops.dropout import activate, drop_pairs, dropout, fold
 from compool.ops.grouped import grouped_linear, segment_repeat, segment_sum
 from compool.ops.lift import lift
 from compool.ops.merge import merge, merge_all, spread
+from compool.ops.pool import pool
 from compool.ops.propagate import propagate
 from compool.ops.score import score, score_ends
 from compool.ops.select import Selection, select
@@ -38,6 +39,7 @@ __all__ = [
     "merge",
     "merge_all",
     "merge_pairs",
+    "pool",
     "propagate",
     "score",
     "score_ends",

@@ -30,7 +30,7 @@ def _kernels(device: str) -> ModuleType | None:
     return None
 
 
-def _kernel(name: str, tensor: Tensor) -> Callable[..., Any]:
+def kernel(name: str, tensor: Tensor) -> Callable[..., Any]:
     """The kernel for where `tensor` lives, or the plain one."""
     own = None if only_torch else getattr(_kernels(tensor.device.type), name, None)
     found: Callable[..., Any] = own or getattr(import_module("compool.ops._torch"), name)
@@ -43,7 +43,7 @@ def operator(schema: str, shape: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*args: Any) -> Any:
         detached = (arg.detach() if isinstance(arg, Tensor) and arg.requires_grad else arg for arg in args)
-        return _kernel(name, args[0])(*detached)  # detached, as numpy wants no gradients
+        return kernel(name, args[0])(*detached)  # detached, as numpy wants no gradients
 
     def call(*args: Any) -> Any:
         """The operator when something traces, else the kernel at once: the dispatcher takes 25 µs to call Python."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from compool.ops._checks import check_range, check_sorted, nan_score
+from compool.ops._library import kernel
 
 
 def score(ends: Tensor, edge_index: Tensor, bias: Tensor) -> Tensor:
@@ -56,13 +57,55 @@ def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tens
 def coarsen(
     edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None, self_loops: bool
 ) -> tuple[Tensor, ...]:
-    run = torch.ops.compool
     check_sorted(batch)
-    merged, counted = run.select(edge_score, edge_index, num_nodes, threshold)
-    cluster, first, alone = run.components(edge_index, merged, num_nodes)
-    edges = run.connect(edge_index, cluster, first.size(0), self_loops, False)
+    merged, counted = kernel("select", edge_score)(edge_score, edge_index, num_nodes, threshold)
+    cluster, first, alone = kernel("components", edge_index)(edge_index, merged, num_nodes)
+    edges = kernel("connect", edge_index)(edge_index, cluster, first.size(0), self_loops, False)
     graph = torch.zeros_like(first) if batch is None else batch.index_select(0, first)
     return merged, counted, cluster, first, alone, edges, graph
+
+
+def pool(
+    x: Tensor,
+    halves: Tensor,
+    bias: Tensor,
+    edge_index: Tensor,
+    batch: Tensor | None,
+    activation: str,
+    threshold: float,
+    self_loops: bool,
+) -> tuple[Tensor, ...]:
+    ends = (halves @ x.to(halves.dtype).t()).expand(2, -1)  # this way round: see score.py
+    raw = kernel("score", x)(ends, edge_index, bias)
+    edge_score = raw.tanh_() if activation == "tanh" else raw.sigmoid_()
+    args = (edge_score, edge_index, x.size(0), threshold, batch, self_loops)
+    merged, _, cluster, first, alone, edges, graph = kernel("coarsen", x)(*args)
+    out, weight = kernel("merge", x)(x, edge_score, edge_index, merged, cluster, first, alone)
+    return out, edge_score, cluster, edges, graph, merged, weight
+
+
+def pool_backward(
+    grad: Tensor,
+    grad_score: Tensor | None,
+    x: Tensor,
+    halves: Tensor,
+    edge_index: Tensor,
+    edge_score: Tensor,
+    cluster: Tensor,
+    merged: Tensor,
+    weight: Tensor,
+    activation: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    grad_x, through = kernel("merge_backward", x)(grad, x, weight, edge_index, merged, cluster)
+    if grad_score is not None:
+        through += grad_score
+    slope = 1 - edge_score * edge_score if activation == "tanh" else edge_score * (1 - edge_score)
+    raw = through * slope
+    ends = kernel("score_backward", x)(raw, edge_index, x.size(0))
+    if halves.size(0) == 1:
+        ends = ends.sum(0, keepdim=True)
+    grad_x.addmm_(ends.t().to(x.dtype), halves.to(x.dtype))
+    return grad_x, ends @ x.to(ends.dtype), raw.sum().view(1)
 
 
 def merge(

@@ -19,6 +19,7 @@ from compool.ops._checks import check_range, check_sorted, nan_score
 _EDGES = 512  # a program
 _HOOKS = 128  # where programs loop until the last edge is done
 _NODES = 512
+_PROGRAMS = 1024  # that add to the same few sums
 _TABLE = 2**26  # entries of the largest hash table, 512 MiB
 
 
@@ -161,38 +162,136 @@ def connect(edge_index: Tensor, cluster: Tensor, num_clusters: int, self_loops: 
     return _sorted_edges(keys, found[kernels.EDGES.value], edge_index.dtype)
 
 
-def coarsen(
-    edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None, self_loops: bool
-) -> tuple[Tensor, ...]:
-    parent, alone, flags = _start(num_nodes, batch, edge_index.device)
+def _select_and_hook(
+    edge_score: Tensor, edge_index: Tensor, threshold: float, parent: Tensor, flags: Tensor, weight: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Which edges merge, and which count unless there are weights to add up instead; hooks the parents."""
     edges, stride = _edges(edge_index)
     number = edges.size(1)
-    merged, counted = (torch.empty(number, dtype=torch.bool, device=edges.device) for _ in range(2))
+    merged = torch.empty(number, dtype=torch.bool, device=edges.device)
+    counted = merged if weight is not None else torch.empty_like(merged)
     if number:
         limit = _number(threshold, edge_score.dtype, edges.device)
-        args = (edge_score.contiguous(), limit, edges, stride, merged, counted, parent, flags, number, num_nodes)
-        kernels.select_and_hook[_over(number, _HOOKS)](*args, BLOCK=_HOOKS)
-    rank = _rank(parent, alone)
-    keys = _insert(edge_index, num_nodes, parent, rank, flags, self_loops, False)
-    found = flags.tolist()  # the one message from the device
+        masks = (merged, counted, parent, edge_score if weight is None else weight, flags)
+        args = (edge_score.contiguous(), limit, edges, stride, *masks, number, parent.numel())
+        kernels.select_and_hook[_over(number, _HOOKS)](*args, WEIGH=weight is not None, BLOCK=_HOOKS)
+    return merged, counted
+
+
+def _check(found: list[int], edge_score: Tensor, edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> None:
+    """Errors, as the flags report them."""
     if found[kernels.RANGE.value]:
         check_range(edge_index, num_nodes)
     if found[kernels.NAN.value]:
         raise nan_score(edge_score)
     if found[kernels.BATCH.value]:
         check_sorted(batch)
+
+
+def coarsen(
+    edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None, self_loops: bool
+) -> tuple[Tensor, ...]:
+    parent, alone, flags = _start(num_nodes, batch, edge_index.device)
+    merged, counted = _select_and_hook(edge_score, edge_index, threshold, parent, flags, None)
+    rank = _rank(parent, alone)
+    keys = _insert(edge_index, num_nodes, parent, rank, flags, self_loops, False)
+    found = flags.tolist()  # the one message from the device
+    _check(found, edge_score, edge_index, num_nodes, batch)
     if found[kernels.UNSORTED.value]:  # repeats may hide: a sort finds them, then step by step
-        merged, counted = _torch.select(edge_score, edge_index, num_nodes, threshold)
-        cluster, first, alone = components(edge_index, merged, num_nodes)
-        graph = torch.zeros_like(first) if batch is None else batch.index_select(0, first)
-        out = connect(edge_index, cluster, first.numel(), self_loops, False)
-        return merged, counted, cluster, first, alone, out, graph
+        return _torch.coarsen(edge_score, edge_index, num_nodes, threshold, batch, self_loops)
     cluster, first, graph = _numbered(parent, rank, found[kernels.NUMBER.value], batch)
-    if found[kernels.FULL.value]:
-        out = _torch.connect(edge_index, cluster, first.numel(), self_loops, False)
-    else:
-        out = _sorted_edges(keys, found[kernels.EDGES.value], edge_index.dtype)
+    out = _connected(keys, found, edge_index, cluster, first.numel(), self_loops)
     return merged, counted, cluster, first, alone, out, graph
+
+
+def _connected(
+    keys: Tensor, found: list[int], edge_index: Tensor, cluster: Tensor, number: int, self_loops: bool
+) -> Tensor:
+    if found[kernels.FULL.value]:
+        return _torch.connect(edge_index, cluster, number, self_loops, False)
+    return _sorted_edges(keys, found[kernels.EDGES.value], edge_index.dtype)
+
+
+def pool(
+    x: Tensor,
+    halves: Tensor,
+    bias: Tensor,
+    edge_index: Tensor,
+    batch: Tensor | None,
+    activation: str,
+    threshold: float,
+    self_loops: bool,
+) -> tuple[Tensor, ...]:
+    args = (x, halves, bias, edge_index, batch, activation, threshold, self_loops)
+    num_nodes, x = x.size(0), x.contiguous()
+    if torch.are_deterministic_algorithms_enabled() or not x.numel():
+        return _torch.pool(*args)
+    _check_nodes(num_nodes)
+    device, batched = x.device, {"HAS_BATCH": batch is not None}
+    flags = torch.zeros(kernels.SIZE, dtype=torch.int32, device=device)
+    parent = torch.empty(num_nodes, dtype=torch.int32, device=device)
+    alone = torch.empty(num_nodes, dtype=torch.bool, device=device)
+    ends, weight = halves.new_empty(halves.size(0), num_nodes), halves.new_empty(num_nodes)
+    graphs = parent if batch is None else batch.contiguous()
+    grid, tile = _tiles(num_nodes, x)
+    start = (x, halves.contiguous(), ends, weight, parent, alone, graphs, flags, *x.shape)
+    kernels.start_and_project[grid[:1]](*start, TWO=halves.size(0) == 2, **batched, **tile)
+    raw = score(ends.expand(2, -1), edge_index, bias)
+    edge_score = raw.tanh_() if activation == "tanh" else raw.sigmoid_()
+    merged, _ = _select_and_hook(edge_score, edge_index, threshold, parent, flags, weight)
+    rank = _rank(parent, alone)
+    keys = _insert(edge_index, num_nodes, parent, rank, flags, self_loops, False)
+    found = flags.tolist()  # the one message from the device
+    _check(found, edge_score, edge_index, num_nodes, batch)
+    if found[kernels.UNSORTED.value]:  # repeats may hide: a sort finds them, then step by step
+        return _torch.pool(*args)
+    number = found[kernels.NUMBER.value]
+    out = halves.new_zeros(number, x.size(1))
+    cluster, first = parent.new_empty(num_nodes, dtype=torch.long), parent.new_empty(number, dtype=torch.long)
+    graph = torch.empty_like(first) if batch is None else batch.new_empty(number)
+    merge_args = (x, weight, alone, out, parent, rank, graphs, cluster, first, graph, *x.shape)
+    kernels.number_and_merge[grid](*merge_args, **batched, **tile)
+    edges = _connected(keys, found, edge_index, cluster, number, self_loops)
+    return out.to(x.dtype), edge_score, cluster, edges, graph, merged, weight
+
+
+def pool_backward(
+    grad: Tensor,
+    grad_score: Tensor | None,
+    x: Tensor,
+    halves: Tensor,
+    edge_index: Tensor,
+    edge_score: Tensor,
+    cluster: Tensor,
+    merged: Tensor,
+    weight: Tensor,
+    activation: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    if torch.are_deterministic_algorithms_enabled() or not x.numel():
+        args = (grad, grad_score, x, halves, edge_index, edge_score, cluster, merged, weight, activation)
+        return _torch.pool_backward(*args)
+    grad, x, halves = grad.contiguous(), x.contiguous(), halves.contiguous()
+    num_nodes, channels = x.shape
+    rows = halves.size(0)
+    sums = halves.new_zeros(rows * (num_nodes + channels) + 1)  # of ends, halves and bias
+    ends, grad_halves, grad_bias = sums.split([rows * num_nodes, rows * channels, 1])
+    grid, tile = _tiles(num_nodes, x)
+    grad_weight = torch.empty_like(weight)
+    kernels.row_products[grid[:1]](grad, x, cluster, grad_weight, *x.shape, **tile)
+    edges, stride = _edges(edge_index)
+    number = edges.size(1)
+    if number:
+        given = edge_score if grad_score is None else grad_score.contiguous()
+        to = (ends, ends[-num_nodes:], grad_bias, number)
+        options = {"HAS_GRAD": grad_score is not None, "TANH": activation == "tanh", "BLOCK": _EDGES}
+        kernels.edges_backward[_over(number, _EDGES)](
+            grad_weight, given, edge_score, merged, edges, stride, *to, **options
+        )
+    grad_x = torch.empty_like(x)
+    programs = min(grid[0], _PROGRAMS)
+    args = (grad, x, weight, cluster, ends, halves, grad_x, grad_halves, *x.shape, grid[0], programs)
+    kernels.nodes_backward[(programs, grid[1])](*args, TWO=rows == 2, **tile)
+    return grad_x, grad_halves.view(halves.shape), grad_bias
 
 
 def merge(

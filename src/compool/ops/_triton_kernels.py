@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 # Sizes change from batch to batch: one kernel for all, rather than one for those that 16 divides and one for the others
-_jit = triton.jit(do_not_specialize=["E", "N", "stride", "last"])
+_jit = triton.jit(do_not_specialize=["E", "N", "stride", "last", "TILES", "PROGRAMS"])
 
 # Entries of `flags`
 NUMBER = tl.constexpr(0)  # supernodes
@@ -52,10 +52,8 @@ def score_backward(grad, edge_index, stride, left, right, E, BLOCK: tl.constexpr
     tl.atomic_add(right + v, g, mask=some, sem="relaxed")
 
 
-@_jit
-def start(parent, alone, batch, flags, N, HAS_BATCH: tl.constexpr, BLOCK: tl.constexpr):
-    """Every node is a component by itself."""
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+@triton.jit
+def _start(i, parent, alone, batch, flags, N, HAS_BATCH: tl.constexpr):
     inside = i < N
     tl.store(parent + i, i, mask=inside)
     tl.store(alone + i, 1, mask=inside)
@@ -63,6 +61,37 @@ def start(parent, alone, batch, flags, N, HAS_BATCH: tl.constexpr, BLOCK: tl.con
         here = tl.load(batch + i, mask=inside, other=0)
         before = tl.load(batch + i - 1, mask=inside & (i > 0), other=here)
         _raise(flags, BATCH, inside & (i > 0) & (here < before))
+
+
+@_jit
+def start(parent, alone, batch, flags, N, HAS_BATCH: tl.constexpr, BLOCK: tl.constexpr):
+    """Every node is a component by itself."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    _start(i, parent, alone, batch, flags, N, HAS_BATCH)
+
+
+@_jit
+def start_and_project(
+    x, halves, ends, weight, parent, alone, batch, flags, N, D,
+    TWO: tl.constexpr, HAS_BATCH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """`start`; what a node adds to the scores of its edges, one number or TWO; and zero weights."""
+    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    inside = i < N
+    _start(i, parent, alone, batch, flags, N, HAS_BATCH)
+    tl.store(weight + i, 0.0, mask=inside)
+    left = tl.zeros([ROWS], dtype=ends.dtype.element_ty)
+    right = tl.zeros([ROWS], dtype=ends.dtype.element_ty)
+    for low in range(0, D, COLUMNS):
+        c = low + tl.arange(0, COLUMNS)
+        tile = inside[:, None] & (c < D)[None, :]
+        rows = tl.load(x + i.to(tl.int64)[:, None] * D + c[None, :], mask=tile, other=0.0).to(ends.dtype.element_ty)
+        left += tl.sum(rows * tl.load(halves + c, mask=c < D, other=0.0)[None, :], 1)
+        if TWO:
+            right += tl.sum(rows * tl.load(halves + D + c, mask=c < D, other=0.0)[None, :], 1)
+    tl.store(ends + i, left, mask=inside)
+    if TWO:
+        tl.store(ends + N + i, right, mask=inside)
 
 
 @triton.jit
@@ -91,8 +120,14 @@ def _union(u, v, active, parent):
 
 
 @_jit
-def select_and_hook(score, threshold, edge_index, stride, merged, counted, parent, flags, E, N, BLOCK: tl.constexpr):
-    """Of strictly sorted edges: which count, which merge, and the components of these."""
+def select_and_hook(
+    score, threshold, edge_index, stride, merged, counted, parent, weight, flags, E, N,
+    WEIGH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Of strictly sorted edges: which count, which merge, and the components of these.
+
+    With WEIGH, `counted` is not written, and `weight`, which comes in as zeros, gets w_i = Σ S_ij over merged edges.
+    """
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = e < E
     u = tl.load(edge_index + e, mask=inside, other=0)
@@ -107,8 +142,11 @@ def select_and_hook(score, threshold, edge_index, stride, merged, counted, paren
     _raise(flags, UNSORTED, later & ((u < before_u) | ((u == before_u) & (v <= before_v))))
     counts = inside & (u != v)
     merges = counts & (s > tl.load(threshold))
-    tl.store(counted + e, counts, mask=inside)
     tl.store(merged + e, merges, mask=inside)
+    if WEIGH:
+        tl.atomic_add(weight + u, s, mask=merges & good, sem="relaxed")
+    else:
+        tl.store(counted + e, counts, mask=inside)
     _union(u.to(tl.int32), v.to(tl.int32), merges & good, parent)
 
 
@@ -147,10 +185,8 @@ def flatten(parent, is_root, alone, N, BLOCK: tl.constexpr):
     tl.store(alone + p, 0, mask=child & (tl.load(alone + p, mask=child, other=0) != 0))
 
 
-@_jit
-def number(parent, rank, batch, cluster, first, graph, N, HAS_BATCH: tl.constexpr, BLOCK: tl.constexpr):
-    """The component of each node; the first member and the graph of each component. `rank` counts roots, from 1."""
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+@triton.jit
+def _number(i, parent, rank, batch, cluster, first, graph, N, HAS_BATCH: tl.constexpr):
     inside = i < N
     p = tl.load(parent + i, mask=inside, other=0)
     k = tl.load(rank + p, mask=inside, other=1).to(tl.int64) - 1
@@ -161,6 +197,13 @@ def number(parent, rank, batch, cluster, first, graph, N, HAS_BATCH: tl.constexp
         tl.store(graph + k, tl.load(batch + i, mask=root, other=0), mask=root)
     else:
         tl.store(graph + k, 0, mask=root)
+
+
+@_jit
+def number(parent, rank, batch, cluster, first, graph, N, HAS_BATCH: tl.constexpr, BLOCK: tl.constexpr):
+    """The component of each node; the first member and the graph of each component. `rank` counts roots, from 1."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    _number(i, parent, rank, batch, cluster, first, graph, N, HAS_BATCH)
 
 
 @_jit
@@ -239,21 +282,14 @@ def merge_weight(score, source, merged, weight, E, BLOCK: tl.constexpr):
     tl.atomic_add(weight + tl.load(source + e, mask=active, other=0), s, mask=active, sem="relaxed")
 
 
-@_jit
-def merge_rows(x, weight, cluster, alone, out, N, D, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Add each row, weighted, to its supernode's; rows of the tile's first supernode are summed before they are added.
-
-    `out` comes in as zeros. A node alone stores its row. `weight` of a node alone becomes 1.
-    """
-    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+@triton.jit
+def _add_rows(i, k, x, weight, alone, out, N, D, COLUMNS: tl.constexpr):
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside, columns = i < N, c < D
     single = inside & (tl.load(alone + i, mask=inside, other=0) != 0)
-    w = tl.load(weight + i, mask=inside, other=0.0)
-    w = tl.where(single, 1.0, w)
+    w = tl.where(single, 1.0, tl.load(weight + i, mask=inside, other=0.0))
     if tl.program_id(1) == 0:
         tl.store(weight + i, w, mask=single)
-    k = tl.load(cluster + i, mask=inside, other=-1)
     tile = inside[:, None] & columns[None, :]
     rows = w[:, None] * tl.load(x + i[:, None] * D + c[None, :], mask=tile, other=0.0).to(out.dtype.element_ty)
     to = out + k[:, None] * D + c[None, :]
@@ -264,6 +300,30 @@ def merge_rows(x, weight, cluster, alone, out, N, D, ROWS: tl.constexpr, COLUMNS
     total = tl.sum(tl.where(led[:, None], rows, 0.0), 0)
     tl.atomic_add(out + leader * D + c, total, mask=columns & (leader + 0 * c < N), sem="relaxed")
     tl.atomic_add(to, rows, mask=tile & (several & (led == 0))[:, None], sem="relaxed")
+
+
+@_jit
+def merge_rows(x, weight, cluster, alone, out, N, D, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Add each row, weighted, to its supernode's; rows of the tile's first supernode are summed before they are added.
+
+    `out` comes in as zeros. A node alone stores its row. `weight` of a node alone becomes 1.
+    """
+    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    _add_rows(i, tl.load(cluster + i, mask=i < N, other=0), x, weight, alone, out, N, D, COLUMNS)
+
+
+@_jit
+def number_and_merge(
+    x, weight, alone, out, parent, rank, batch, cluster, first, graph, N, D,
+    HAS_BATCH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """`number` and `merge_rows`."""
+    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    if tl.program_id(1) == 0:
+        _number(i, parent, rank, batch, cluster, first, graph, N, HAS_BATCH)
+    p = tl.load(parent + i, mask=i < N, other=0)
+    k = tl.load(rank + p, mask=i < N, other=1).to(tl.int64) - 1
+    _add_rows(i, k, x, weight, alone, out, N, D, COLUMNS)
 
 
 @_jit
@@ -328,3 +388,82 @@ def spread_backward(
         moved = tile & (w != 0)[:, None]
         tl.atomic_add(grad_x + u[:, None] * D + c[None, :], w[:, None] * g, mask=moved, sem="relaxed")
     tl.store(grad_weight + e, total, mask=inside)
+
+
+@_jit
+def row_products(grad, x, cluster, out, N, D, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """out[i] = grad[cluster[i]] · x[i]: the gradient of a node's weight."""
+    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    inside = i < N
+    k = tl.load(cluster + i, mask=inside, other=0)
+    total = tl.zeros([ROWS], dtype=out.dtype.element_ty)
+    for low in range(0, D, COLUMNS):
+        c = low + tl.arange(0, COLUMNS)
+        tile = inside[:, None] & (c < D)[None, :]
+        g = tl.load(grad + k[:, None] * D + c[None, :], mask=tile, other=0.0).to(out.dtype.element_ty)
+        total += tl.sum(g * tl.load(x + i[:, None] * D + c[None, :], mask=tile, other=0.0).to(out.dtype.element_ty), 1)
+    tl.store(out + i, total, mask=inside)
+
+
+@_jit
+def edges_backward(
+    grad_weight, grad_score, score, merged, edge_index, stride, left, right, bias, E,
+    HAS_GRAD: tl.constexpr, TANH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """From the gradients of weights, and of scores where there are any, to those of the two ends and of the bias.
+
+    `left`, `right` and `bias` come in as zeros.
+    """
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = e < E
+    active = inside & (tl.load(merged + e, mask=inside, other=0) != 0)
+    u = tl.load(edge_index + e, mask=inside, other=0)
+    v = tl.load(edge_index + stride + e, mask=inside, other=0)
+    g = tl.load(grad_weight + u, mask=active, other=0.0)
+    if HAS_GRAD:
+        g += tl.load(grad_score + e, mask=inside, other=0.0)
+    s = tl.load(score + e, mask=inside, other=0.0)
+    if TANH:
+        g *= 1 - s * s
+    else:
+        g *= s * (1 - s)
+    some = inside & (g != 0)
+    tl.atomic_add(left + u, g, mask=some, sem="relaxed")
+    tl.atomic_add(right + v, g, mask=some, sem="relaxed")
+    tl.atomic_add(bias, tl.sum(tl.where(inside, g, 0.0), 0), sem="relaxed")
+
+
+@_jit
+def nodes_backward(
+    grad, x, weight, cluster, ends, halves, grad_x, grad_halves, N, D, TILES, PROGRAMS,
+    TWO: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """The gradients of `x`, through the supernodes and through the scores, and of `halves`, which comes in as zeros."""
+    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    columns = c < D
+    dtype = ends.dtype.element_ty
+    first = tl.load(halves + c, mask=columns, other=0.0)
+    total = tl.zeros([COLUMNS], dtype=dtype)
+    if TWO:
+        second = tl.load(halves + D + c, mask=columns, other=0.0)
+        other = tl.zeros([COLUMNS], dtype=dtype)
+    for tile_number in range(tl.program_id(0), TILES, PROGRAMS):
+        i = (tile_number * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+        inside = i < N
+        tile = inside[:, None] & columns[None, :]
+        at = i[:, None] * D + c[None, :]
+        k = tl.load(cluster + i, mask=inside, other=0)
+        w = tl.load(weight + i, mask=inside, other=0.0)
+        a = tl.load(ends + i, mask=inside, other=0.0)
+        rows = tl.load(x + at, mask=tile, other=0.0).to(dtype)
+        g = tl.load(grad + k[:, None] * D + c[None, :], mask=tile, other=0.0).to(dtype)
+        out = w[:, None] * g + a[:, None] * first[None, :]
+        total += tl.sum(a[:, None] * rows, 0)
+        if TWO:
+            b = tl.load(ends + N + i, mask=inside, other=0.0)
+            out += b[:, None] * second[None, :]
+            other += tl.sum(b[:, None] * rows, 0)
+        tl.store(grad_x + at, out, mask=tile)
+    tl.atomic_add(grad_halves + c, total, mask=columns, sem="relaxed")
+    if TWO:
+        tl.atomic_add(grad_halves + D + c, other, mask=columns, sem="relaxed")

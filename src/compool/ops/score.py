@@ -23,7 +23,7 @@ _score_backward = operator(
 )
 
 
-def _full_precision(x: Tensor) -> AbstractContextManager[Any]:
+def full_precision(x: Tensor) -> AbstractContextManager[Any]:
     """No autocast, if there is any: entering a context takes 10 µs."""
     kind = x.device.type
     return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
@@ -45,7 +45,7 @@ class _Score(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         # What a node adds to the scores of its outgoing and of its incoming edges [2, N]: this way round, the product
         # takes a third of the time of F.linear(x, halves). The bias comes last: a sum of two does not depend on order.
-        with _full_precision(x):
+        with full_precision(x):
             ends = (halves @ x.to(halves.dtype).t()).expand(2, -1)
         return _score(ends, edge_index, bias), x.view_as(x)
 
@@ -58,7 +58,7 @@ class _Score(torch.autograd.Function):
         ends = _score_backward(grad, edge_index, x.size(0))
         if halves.size(0) == 1:
             ends = ends.sum(0, keepdim=True)
-        with _full_precision(x):
+        with full_precision(x):
             grad_halves = ends @ x.to(ends.dtype)
             if ctx.needs_input_grad[0]:
                 ends, halves = ends.to(x.dtype), halves.to(x.dtype)

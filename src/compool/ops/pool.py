@@ -1,0 +1,132 @@
+"""All steps in one operator, forward and backward: the usual case, without a detour through autograd between steps."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from compool.ops._library import operator, unknown_size
+from compool.ops.score import full_precision
+
+
+def _shape(
+    x: Tensor,
+    halves: Tensor,
+    bias: Tensor,
+    edge_index: Tensor,
+    batch: Tensor | None,
+    activation: str,
+    threshold: float,
+    self_loops: bool,
+) -> tuple[Tensor, ...]:
+    number = unknown_size()
+    out, weight = x.new_empty(number, x.size(1)), halves.new_empty(x.size(0))
+    edge_score = halves.new_empty(edge_index.size(1))
+    cluster = edge_index.new_empty(x.size(0), dtype=torch.long)
+    graph = edge_index.new_empty(number, dtype=torch.long if batch is None else batch.dtype)
+    merged = torch.empty_like(edge_score, dtype=torch.bool)
+    return out, edge_score, cluster, edge_index.new_empty(2, unknown_size()), graph, merged, weight
+
+
+_pool = operator(
+    "pool(Tensor x, Tensor halves, Tensor bias, Tensor edge_index, Tensor? batch, str activation, float threshold,"
+    " bool self_loops) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _shape,
+)
+_pool_backward = operator(
+    "pool_backward(Tensor grad, Tensor? grad_score, Tensor x, Tensor halves, Tensor edge_index, Tensor edge_score,"
+    " Tensor cluster, Tensor merged, Tensor weight, str activation) -> (Tensor, Tensor, Tensor)",
+    lambda grad, grad_score, x, halves, *rest: (
+        x.new_empty(x.shape),
+        halves.new_empty(halves.shape),
+        halves.new_empty(1),
+    ),
+)
+
+
+class _Pool(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        halves: Tensor,
+        bias: Tensor,
+        edge_index: Tensor,
+        batch: Tensor | None,
+        activation: str,
+        threshold: float,
+        self_loops: bool,
+    ) -> tuple[Tensor, ...]:
+        with full_precision(x):
+            found = _pool(x, halves, bias, edge_index, batch, activation, threshold, self_loops)
+        out, edge_score, cluster, edges, graph, merged, weight = found
+        ctx.activation = activation
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(cluster, edges, graph)
+        ctx.save_for_backward(x, halves, edge_index, edge_score, cluster, merged, weight)
+        return out, edge_score, cluster, edges, graph
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor | None, grad_score: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
+        x, halves, edge_index, edge_score, cluster, merged, weight = ctx.saved_tensors
+        if grad is None:
+            grad = x.new_zeros(int(cluster.max()) + 1 if cluster.numel() else 0, x.size(1))
+        given = (grad, grad_score, x, halves, edge_index, edge_score, cluster, merged, weight)
+        with full_precision(x):
+            grads = _pool_backward(*given, ctx.activation)
+        return *grads, None, None, None, None, None
+
+
+class Result(NamedTuple):
+    """The coarse graph, and how the input maps to it."""
+
+    x: Tensor
+    """Features of the supernodes [K, d]."""
+    edge_score: Tensor
+    """The score of each edge of the input [E]."""
+    cluster: Tensor
+    """The supernode of each node [N]."""
+    edge_index: Tensor
+    """Edges between supernodes [2, E']."""
+    batch: Tensor
+    """The graph of each supernode [K]."""
+
+
+def pool(
+    x: Tensor,
+    edge_index: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    batch: Tensor | None = None,
+    activation: str = "tanh",
+    threshold: float = 0.0,
+    symmetric: bool = False,
+    self_loops: bool = False,
+) -> Result:
+    """:func:`score`, :func:`coarsen` and :func:`merge`, one after another, forward and backward.
+
+    Args:
+        x: node features [N, d].
+        edge_index: edges [2, E].
+        weight: the scorer's linear map [1, 2d].
+        bias: the scorer's bias [1].
+        batch: the graph of each node [N], sorted; by default all nodes are of one graph.
+        activation: ``"tanh"`` or ``"sigmoid"``.
+        threshold: merge the edges that score above it.
+        symmetric: score both directions of an edge by the mean of their raw scores.
+        self_loops: keep the edges inside supernodes as self-loops.
+
+    Example:
+        >>> x, edge_index = torch.tensor([[1.0], [10.0], [5.0]]), torch.tensor([[0, 1], [1, 0]])
+        >>> found = pool(x, edge_index, torch.tensor([[1.0, 0.0]]), torch.tensor([0.0]))
+        >>> found.cluster, found.x
+        (tensor([0, 0, 1]), tensor([[10.7616],
+                [ 5.0000]]))
+    """
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    halves = weight.view(2, -1).to(dtype)
+    if symmetric:
+        halves = halves.mean(0, keepdim=True)
+    return Result(*_Pool.apply(x, halves, bias.to(dtype), edge_index, batch, activation, threshold, self_loops))
