@@ -21,3 +21,11 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Runs a test twice: with the kernels of the device, and with the plain torch operations."""
     monkeypatch.setattr("compool.ops._library.only_torch", request.param == "torch")
     return str(request.param)
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> str:
+    """Runs a test on the CPU, and on a GPU where there is one."""
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    return str(request.param)

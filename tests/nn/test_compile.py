@@ -17,14 +17,14 @@ LAYERS = {
 }
 
 
-def example(num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
-    edge_index = random_graph(num_nodes, 2 * num_nodes, seed=num_nodes)
-    batch = (torch.arange(num_nodes) >= num_nodes // 2).long()
-    return torch.randn(num_nodes, 4), edge_index, batch
+def example(num_nodes: int, device: str = "cpu") -> tuple[Tensor, Tensor, Tensor]:
+    edge_index = random_graph(num_nodes, 2 * num_nodes, seed=num_nodes).to(device)
+    batch = (torch.arange(num_nodes, device=device) >= num_nodes // 2).long()
+    return torch.randn(num_nodes, 4, device=device), edge_index, batch
 
 
-def compare(compiled: torch.nn.Module, layer: torch.nn.Module, num_nodes: int) -> None:
-    x, edge_index, batch = example(num_nodes)
+def compare(compiled: torch.nn.Module, layer: torch.nn.Module, num_nodes: int, device: str) -> None:
+    x, edge_index, batch = example(num_nodes, device)
     ours_x, theirs_x = x.clone().requires_grad_(), x.clone().requires_grad_()
     ours, theirs = compiled(ours_x, edge_index, batch), layer(theirs_x, edge_index, batch)
     for a, b in zip(ours[:3], theirs[:3], strict=True):
@@ -36,23 +36,23 @@ def compare(compiled: torch.nn.Module, layer: torch.nn.Module, num_nodes: int) -
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_traces_without_a_break(name: str) -> None:
+def test_traces_without_a_break(name: str, device: str) -> None:
     torch._dynamo.reset()
-    layer = LAYERS[name]()
+    layer = LAYERS[name]().to(device)
     compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
     for num_nodes in (20, 33, 50):
-        compare(compiled, layer, num_nodes)
+        compare(compiled, layer, num_nodes, device)
 
 
-def test_inductor() -> None:
+def test_inductor(device: str) -> None:
     torch._dynamo.reset()
-    layer = ComponentPooling(4)
+    layer = ComponentPooling(4).to(device)
     compiled = torch.compile(layer, fullgraph=True, dynamic=True)
     for num_nodes in (20, 33):
-        compare(compiled, layer, num_nodes)
-    x, _, batch = example(20)
+        compare(compiled, layer, num_nodes, device)
+    x, _, batch = example(20, device)
     with pytest.raises(ValueError, match=r"edge_index must lie in 0\.\.19 for 20 nodes, got 1000000000"):
-        compiled(x, torch.tensor([[0, 10**9], [1, 0]]), batch)
+        compiled(x, torch.tensor([[0, 10**9], [1, 0]], device=device), batch)
 
 
 def test_features_of_any_stride() -> None:
@@ -76,19 +76,19 @@ class Twice(torch.nn.Module):
         return first.unpool(second.unpool(second.x)), second.edge_index, second.batch
 
 
-def test_two_levels_and_back() -> None:
+def test_two_levels_and_back(device: str) -> None:
     torch._dynamo.reset()
-    layer = Twice()
+    layer = Twice().to(device)
     compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
     for num_nodes in (20, 33):
-        compare(compiled, layer, num_nodes)
+        compare(compiled, layer, num_nodes, device)
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_export(name: str) -> None:
-    layer = LAYERS[name]()
+def test_export(name: str, device: str) -> None:
+    layer = LAYERS[name]().to(device)
     nodes, edges = torch.export.Dim("nodes", min=2), torch.export.Dim("edges", min=2)
-    program = torch.export.export(layer, example(20), dynamic_shapes=({0: nodes}, {1: edges}, {0: nodes}))
-    x, edge_index, batch = example(33)
+    program = torch.export.export(layer, example(20, device), dynamic_shapes=({0: nodes}, {1: edges}, {0: nodes}))
+    x, edge_index, batch = example(33, device)
     for a, b in zip(program.module()(x, edge_index, batch)[:3], layer(x, edge_index, batch)[:3], strict=True):
         torch.testing.assert_close(a, b)

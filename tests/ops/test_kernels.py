@@ -113,6 +113,7 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
     merged = score > 0.5
     parts = torch.ops.compool.components(edge_index, merged, 20)
     weight, number = torch.randn(20), parts[1].numel()
+    pairs, rows = torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 1] + 19 * [2])
     ptr, thirds = torch.linspace(0, 30, 21).long(), torch.tensor([0, 5, 5, 20])
     calls = {
         "score": (torch.randn(2, 20), edge_index, torch.ones(1)),
@@ -128,6 +129,8 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
         "contract": (score, edge_index, 20),
         "pool": (x, torch.randn(2, 5), torch.ones(1), edge_index, None, "tanh", 0.1, False),
         "pool_backward": (grad[:number], None, x, x[:2], edge_index, score, parts[0], merged, weight, "tanh"),
+        "pool_in_place": (x, x[:2], torch.ones(1), pairs, rows, weight > -9, "tanh", 0.1, False),
+        "pool_in_place_backward": (x, None, x, x[:2], edge_index, score, parts[0], merged, weight, ptr, "tanh"),
         "propagate": (x, ptr, edge_index[1], weight, None, weight),
         "grouped_linear": (x, torch.randn(3, 5, 4).transpose(1, 2), thirds),
         "grouped_outer": (x, grad, thirds),

@@ -134,6 +134,34 @@ class ComponentPooling(torch.nn.Module):
             x = ops.merge_all(x, edge_score, edge_index, coarse.counted, coarse.parts)
         return Pooled(x, coarse.edge_index, coarse.batch, coarse.parts.cluster, edge_score)
 
+    def in_place(
+        self, x: Tensor, edge_index: Tensor, row_ptr: Tensor | None = None, live: Tensor | None = None
+    ) -> ops.InPlace:
+        """Pool without compaction: a supernode lives in the row of its first member, and no array changes its size.
+
+        Nothing comes to the host, so that a CUDA graph can capture this, forward and backward. The result can be
+        pooled again: pass on its `edge_index`, `row_ptr` and `live`. Errors wait until its `check` is called.
+
+        Args:
+            x: node features [N, in_channels].
+            edge_index: edges [2, E], sorted by source, then target, each once.
+            row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``, and only the first ``row_ptr[-1]`` entries of
+                `edge_index` are edges; by default all are. [N + 1].
+            live: mask [N] of the rows that are nodes; by default all are. The others must have no edges.
+        """
+        if not isinstance(self.score, str) or self.weights != "merged" or (self.training and self.dropout):
+            raise ValueError("in_place() takes score='tanh' or 'sigmoid', weights='merged', and no dropout in training")
+        check_features(x, self.in_channels, self.lin.weight)
+        check_edge_index(edge_index, x.device)
+        if row_ptr is None:
+            row_ptr = ops.row_pointer(edge_index, x.size(0))
+        if live is None:
+            live = torch.ones(x.size(0), dtype=torch.bool, device=x.device)
+        scorer = (self.lin.weight, self.lin.bias)
+        return ops.pool_in_place(
+            x, edge_index, row_ptr, live, *scorer, self.score, self.threshold, self.symmetric, self.self_loops
+        )
+
     def extra_repr(self) -> str:
         """The settings that differ from the defaults, and the threshold."""
         name = self.score if isinstance(self.score, str) else getattr(self.score, "__name__", repr(self.score))

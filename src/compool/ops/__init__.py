@@ -1,10 +1,10 @@
 """The operator as pure functions, in the order that data goes through them.
 
 score → select → components → connect → merge, and lift for the way back. `coarsen` is the three in the middle, which
-know nothing of features, in one; `pool` is all of them; contract stands for select and components in
-edge pooling. `grouped_linear`, `propagate`, `activate` and the like are what the layers of many replicas are made of.
-They do not check their input, and an index out of range can crash the process: the modules of
-:mod:`compool.nn` check.
+know nothing of features, in one; `pool` is all of them, and `pool_in_place` the same without compaction. `contract`
+stands for select and components in edge pooling. `grouped_linear`, `propagate`, `activate` and the like are what the
+layers of many replicas are made of. They do not check their input, and an index out of range can crash the process: the
+modules of :mod:`compool.nn` check.
 """
 
 from compool.ops.coarsen import Coarse, coarsen
@@ -13,6 +13,7 @@ from compool.ops.connect import connect
 from compool.ops.contract import Contraction, contract, merge_pairs
 from compool.ops.dropout import activate, drop_pairs, dropout, fold
 from compool.ops.grouped import grouped_linear, segment_repeat, segment_sum
+from compool.ops.in_place import InPlace, pool_in_place, row_pointer
 from compool.ops.lift import lift
 from compool.ops.merge import merge, merge_all, spread
 from compool.ops.pool import pool
@@ -24,6 +25,7 @@ __all__ = [
     "Coarse",
     "Components",
     "Contraction",
+    "InPlace",
     "Selection",
     "activate",
     "coarsen",
@@ -40,7 +42,9 @@ __all__ = [
     "merge_all",
     "merge_pairs",
     "pool",
+    "pool_in_place",
     "propagate",
+    "row_pointer",
     "score",
     "score_ends",
     "segment_repeat",

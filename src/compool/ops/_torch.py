@@ -5,6 +5,7 @@ have them. Sums of half precision accumulate in float32.
 from itertools import pairwise
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from compool.ops._checks import check_range, check_sorted, nan_score
@@ -106,6 +107,55 @@ def pool_backward(
         ends = ends.sum(0, keepdim=True)
     grad_x.addmm_(ends.t().to(x.dtype), halves.to(x.dtype))
     return grad_x, ends @ x.to(ends.dtype), raw.sum().view(1)
+
+
+def pool_in_place(
+    x: Tensor,
+    halves: Tensor,
+    bias: Tensor,
+    edge_index: Tensor,
+    row_ptr: Tensor,
+    live: Tensor,
+    activation: str,
+    threshold: float,
+    self_loops: bool,
+) -> tuple[Tensor, ...]:
+    count, capacity = int(row_ptr[-1]), edge_index.size(1)
+    args = (x, halves, bias, edge_index[:, :count], None, activation, threshold, self_loops)
+    small, edge_score, cluster, edges, _, merged, weight = pool(*args)
+    number = small.size(0)
+    first = torch.full((number,), x.size(0), device=x.device)
+    first.scatter_reduce_(0, cluster, torch.arange(x.size(0), device=x.device), "amin")
+    weight = weight * live
+    out = small.new_zeros(x.shape).index_copy_(0, first, small) * live.unsqueeze(1)
+    rows = torch.zeros_like(row_ptr)
+    torch.cumsum(torch.bincount(first[edges[0].long()], minlength=x.size(0)), 0, out=rows[1:])
+    wide = torch.zeros_like(edge_index)
+    wide[:, : edges.size(1)] = first[edges.long()]
+    is_root = torch.zeros_like(live).index_fill_(0, first, True)
+    pad = (0, capacity - count)
+    flags = torch.zeros(8, dtype=torch.int32, device=x.device)
+    found = (F.pad(edge_score, pad), first[cluster], wide, rows, live & is_root, flags, F.pad(merged, pad), weight)
+    return out, *found
+
+
+def pool_in_place_backward(
+    grad: Tensor,
+    grad_score: Tensor | None,
+    x: Tensor,
+    halves: Tensor,
+    edge_index: Tensor,
+    edge_score: Tensor,
+    root: Tensor,
+    merged: Tensor,
+    weight: Tensor,
+    row_ptr: Tensor,
+    activation: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    count = int(row_ptr[-1])
+    edge_index, edge_score, merged = (t[..., :count] for t in (edge_index, edge_score, merged))
+    grad_score = None if grad_score is None else grad_score[:count]
+    return pool_backward(grad, grad_score, x, halves, edge_index, edge_score, root, merged, weight, activation)
 
 
 def merge(

@@ -59,13 +59,19 @@ def _number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
 
 
 def score(ends: Tensor, edge_index: Tensor, bias: Tensor) -> Tensor:
-    out = ends.new_empty(edge_index.size(1))
+    return _score(ends, edge_index, bias, None)
+
+
+def _score(ends: Tensor, edge_index: Tensor, bias: Tensor, limit: Tensor | None) -> Tensor:
+    """The raw scores of as many edges as `limit` says; of the others, zero."""
+    out = torch.empty if limit is None else torch.zeros
+    raw = out(edge_index.size(1), dtype=ends.dtype, device=ends.device)
     edges, stride = _edges(edge_index)
-    if out.numel():
+    if raw.numel():
         left, right = (end.contiguous() for end in ends)
-        grid = _over(out.numel(), _EDGES)
-        kernels.score[grid](left, right, edges, stride, bias, out, out.numel(), ends.size(1), BLOCK=_EDGES)
-    return out
+        args = (left, right, edges, stride, bias, raw, bias if limit is None else limit, raw.numel(), ends.size(1))
+        kernels.score[_over(raw.numel(), _EDGES)](*args, LIMITED=limit is not None, BLOCK=_EDGES)
+    return raw
 
 
 def score_backward(grad: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
@@ -163,18 +169,33 @@ def connect(edge_index: Tensor, cluster: Tensor, num_clusters: int, self_loops: 
 
 
 def _select_and_hook(
-    edge_score: Tensor, edge_index: Tensor, threshold: float, parent: Tensor, flags: Tensor, weight: Tensor | None
+    edge_score: Tensor,
+    edge_index: Tensor,
+    threshold: float,
+    parent: Tensor,
+    flags: Tensor,
+    weight: Tensor | None = None,
+    limit: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Which edges merge, and which count unless there are weights to add up instead; hooks the parents."""
     edges, stride = _edges(edge_index)
     number = edges.size(1)
-    merged = torch.empty(number, dtype=torch.bool, device=edges.device)
+    empty = torch.empty if limit is None else torch.zeros
+    merged = empty(number, dtype=torch.bool, device=edges.device)
     counted = merged if weight is not None else torch.empty_like(merged)
     if number:
-        limit = _number(threshold, edge_score.dtype, edges.device)
-        masks = (merged, counted, parent, edge_score if weight is None else weight, flags)
-        args = (edge_score.contiguous(), limit, edges, stride, *masks, number, parent.numel())
-        kernels.select_and_hook[_over(number, _HOOKS)](*args, WEIGH=weight is not None, BLOCK=_HOOKS)
+        bound = _number(threshold, edge_score.dtype, edges.device)
+        to = (
+            merged,
+            counted,
+            parent,
+            edge_score if weight is None else weight,
+            flags,
+            flags if limit is None else limit,
+        )
+        args = (edge_score.contiguous(), bound, edges, stride, *to, number, parent.numel())
+        options = {"WEIGH": weight is not None, "LIMITED": limit is not None, "BLOCK": _HOOKS}
+        kernels.select_and_hook[_over(number, _HOOKS)](*args, **options)
     return merged, counted
 
 
@@ -192,7 +213,7 @@ def coarsen(
     edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None, self_loops: bool
 ) -> tuple[Tensor, ...]:
     parent, alone, flags = _start(num_nodes, batch, edge_index.device)
-    merged, counted = _select_and_hook(edge_score, edge_index, threshold, parent, flags, None)
+    merged, counted = _select_and_hook(edge_score, edge_index, threshold, parent, flags)
     rank = _rank(parent, alone)
     keys = _insert(edge_index, num_nodes, parent, rank, flags, self_loops, False)
     found = flags.tolist()  # the one message from the device
@@ -235,7 +256,7 @@ def pool(
     graphs = parent if batch is None else batch.contiguous()
     grid, tile = _tiles(num_nodes, x)
     start = (x, halves.contiguous(), ends, weight, parent, alone, graphs, flags, *x.shape)
-    kernels.start_and_project[grid[:1]](*start, TWO=halves.size(0) == 2, **batched, **tile)
+    kernels.start_and_project[grid[:1]](*start, TWO=halves.size(0) == 2, HAS_LIVE=False, **batched, **tile)
     raw = score(ends.expand(2, -1), edge_index, bias)
     edge_score = raw.tanh_() if activation == "tanh" else raw.sigmoid_()
     merged, _ = _select_and_hook(edge_score, edge_index, threshold, parent, flags, weight)
@@ -255,6 +276,60 @@ def pool(
     return out.to(x.dtype), edge_score, cluster, edges, graph, merged, weight
 
 
+def pool_in_place(
+    x: Tensor,
+    halves: Tensor,
+    bias: Tensor,
+    edge_index: Tensor,
+    row_ptr: Tensor,
+    live: Tensor,
+    activation: str,
+    threshold: float,
+    self_loops: bool,
+) -> tuple[Tensor, ...]:
+    num_nodes, x = x.size(0), x.contiguous()
+    if torch.are_deterministic_algorithms_enabled() or not x.numel():
+        args = (x, halves, bias, edge_index, row_ptr, live, activation, threshold, self_loops)
+        return _torch.pool_in_place(*args)
+    _check_nodes(num_nodes)
+    device, limit = x.device, row_ptr[-1:]
+    flags = torch.zeros(kernels.SIZE, dtype=torch.int32, device=device)
+    parent = torch.empty(num_nodes, dtype=torch.int32, device=device)
+    alone, is_root = torch.empty_like(live), torch.empty_like(parent)
+    ends, weight = halves.new_empty(halves.size(0), num_nodes), halves.new_empty(num_nodes)
+    grid, tile = _tiles(num_nodes, x)
+    start = (x, halves.contiguous(), ends, weight, parent, alone, live.contiguous(), flags, *x.shape)
+    kernels.start_and_project[grid[:1]](*start, TWO=halves.size(0) == 2, HAS_BATCH=False, HAS_LIVE=True, **tile)
+    raw = _score(ends.expand(2, -1), edge_index, bias, limit)
+    edge_score = raw.tanh_() if activation == "tanh" else raw.sigmoid_()
+    merged, _ = _select_and_hook(edge_score, edge_index, threshold, parent, flags, weight, limit)
+    kernels.flatten[_over(num_nodes, _NODES)](parent, is_root, alone, num_nodes, BLOCK=_NODES)
+    root = parent.long()
+    out = halves.new_zeros(x.shape)
+    kernels.merge_rows[grid](x, weight, root, alone, out, *x.shape, **tile)
+    edges, rows = _connected_in_place(edge_index, root, limit, self_loops)
+    return out.to(x.dtype), edge_score, root, edges, rows, live & is_root.bool(), flags, merged, weight
+
+
+def _connected_in_place(edge_index: Tensor, root: Tensor, limit: Tensor, self_loops: bool) -> tuple[Tensor, Tensor]:
+    """The edges between roots, sorted, each once, and where each row's begin; what follows them is zero."""
+    edges, stride = _edges(edge_index)
+    number, num_nodes = edges.size(1), root.numel()
+    out, rows = torch.zeros_like(edges), root.new_zeros(num_nodes + 1)
+    if number:
+        keys = root.new_empty(number)
+        grid, block = _over(number, _EDGES), {"BLOCK": _EDGES}
+        kernels.pair_keys[grid](edges, stride, root, keys, limit, number, SELF_LOOPS=self_loops, **block)
+        keys = keys.sort().values
+        is_first = torch.empty_like(keys, dtype=torch.int32)
+        kernels.first_of_runs[grid](keys, is_first, number, **block)
+        rank = torch.cumsum(is_first, 0, dtype=torch.int32)
+        kernels.place_edges[grid](keys, rank, out, number, number, **block)
+        steps = {"STEPS": number.bit_length() + 1, "BLOCK": _NODES}
+        kernels.row_starts[_over(num_nodes + 1, _NODES)](keys, rank, rows, number, num_nodes, **steps)
+    return out, rows
+
+
 def pool_backward(
     grad: Tensor,
     grad_score: Tensor | None,
@@ -267,9 +342,44 @@ def pool_backward(
     weight: Tensor,
     activation: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
+    given = (grad, grad_score, x, halves, edge_index, edge_score, cluster, merged, weight)
     if torch.are_deterministic_algorithms_enabled() or not x.numel():
-        args = (grad, grad_score, x, halves, edge_index, edge_score, cluster, merged, weight, activation)
-        return _torch.pool_backward(*args)
+        return _torch.pool_backward(*given, activation)
+    return _backward(*given, activation, None)
+
+
+def pool_in_place_backward(
+    grad: Tensor,
+    grad_score: Tensor | None,
+    x: Tensor,
+    halves: Tensor,
+    edge_index: Tensor,
+    edge_score: Tensor,
+    root: Tensor,
+    merged: Tensor,
+    weight: Tensor,
+    row_ptr: Tensor,
+    activation: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    given = (grad, grad_score, x, halves, edge_index, edge_score, root, merged, weight)
+    if torch.are_deterministic_algorithms_enabled() or not x.numel():
+        return _torch.pool_in_place_backward(*given, row_ptr, activation)
+    return _backward(*given, activation, row_ptr[-1:])
+
+
+def _backward(
+    grad: Tensor,
+    grad_score: Tensor | None,
+    x: Tensor,
+    halves: Tensor,
+    edge_index: Tensor,
+    edge_score: Tensor,
+    cluster: Tensor,
+    merged: Tensor,
+    weight: Tensor,
+    activation: str,
+    limit: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
     grad, x, halves = grad.contiguous(), x.contiguous(), halves.contiguous()
     num_nodes, channels = x.shape
     rows = halves.size(0)
@@ -281,16 +391,18 @@ def pool_backward(
     edges, stride = _edges(edge_index)
     number = edges.size(1)
     if number:
-        given = edge_score if grad_score is None else grad_score.contiguous()
-        to = (ends, ends[-num_nodes:], grad_bias, number)
-        options = {"HAS_GRAD": grad_score is not None, "TANH": activation == "tanh", "BLOCK": _EDGES}
+        scores = (edge_score if grad_score is None else grad_score.contiguous(), edge_score, merged)
+        to = (ends, ends[-num_nodes:], grad_bias, edges if limit is None else limit)
+        options = {"HAS_GRAD": grad_score is not None, "TANH": activation == "tanh", "LIMITED": limit is not None}
         kernels.edges_backward[_over(number, _EDGES)](
-            grad_weight, given, edge_score, merged, edges, stride, *to, **options
+            grad_weight, *scores, edges, stride, *to, number, **options, BLOCK=_EDGES
         )
     grad_x = torch.empty_like(x)
     programs = min(grid[0], _PROGRAMS)
-    args = (grad, x, weight, cluster, ends, halves, grad_x, grad_halves, *x.shape, grid[0], programs)
-    kernels.nodes_backward[(programs, grid[1])](*args, TWO=rows == 2, **tile)
+    sources = (grad, x, weight, cluster, ends, halves)
+    kernels.nodes_backward[(programs, grid[1])](
+        *sources, grad_x, grad_halves, *x.shape, grid[0], programs, TWO=rows == 2, **tile
+    )
     return grad_x, grad_halves.view(halves.shape), grad_bias
 
 

@@ -28,8 +28,13 @@ def _raise(flags, which: tl.constexpr, condition):
 
 
 @_jit
-def score(left, right, edge_index, stride, bias, out, E, N, BLOCK: tl.constexpr):
-    """out[e] = left[source] + right[target] + bias; a node out of range counts as 0, and is reported by `hook`."""
+def score(left, right, edge_index, stride, bias, out, limit, E, N, LIMITED: tl.constexpr, BLOCK: tl.constexpr):
+    """out[e] = left[source] + right[target] + bias; a node out of range counts as 0, and is reported by `hook`.
+
+    LIMITED, here and below: only so many of the E edges are edges as `limit` says.
+    """
+    if LIMITED:
+        E = tl.load(limit)
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = e < E
     u = tl.load(edge_index + e, mask=inside, other=-1)
@@ -53,10 +58,13 @@ def score_backward(grad, edge_index, stride, left, right, E, BLOCK: tl.constexpr
 
 
 @triton.jit
-def _start(i, parent, alone, batch, flags, N, HAS_BATCH: tl.constexpr):
+def _start(i, parent, alone, batch, flags, N, HAS_BATCH: tl.constexpr, HAS_LIVE: tl.constexpr):
     inside = i < N
     tl.store(parent + i, i, mask=inside)
-    tl.store(alone + i, 1, mask=inside)
+    if HAS_LIVE:
+        tl.store(alone + i, tl.load(batch + i, mask=inside, other=0), mask=inside)
+    else:
+        tl.store(alone + i, 1, mask=inside)
     if HAS_BATCH:
         here = tl.load(batch + i, mask=inside, other=0)
         before = tl.load(batch + i - 1, mask=inside & (i > 0), other=here)
@@ -67,18 +75,21 @@ def _start(i, parent, alone, batch, flags, N, HAS_BATCH: tl.constexpr):
 def start(parent, alone, batch, flags, N, HAS_BATCH: tl.constexpr, BLOCK: tl.constexpr):
     """Every node is a component by itself."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    _start(i, parent, alone, batch, flags, N, HAS_BATCH)
+    _start(i, parent, alone, batch, flags, N, HAS_BATCH, False)
 
 
 @_jit
 def start_and_project(
     x, halves, ends, weight, parent, alone, batch, flags, N, D,
-    TWO: tl.constexpr, HAS_BATCH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    TWO: tl.constexpr, HAS_BATCH: tl.constexpr, HAS_LIVE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """`start`; what a node adds to the scores of its edges, one number or TWO; and zero weights."""
+    """`start`; what a node adds to the scores of its edges, one number or TWO; and zero weights.
+
+    With HAS_LIVE, `batch` is a mask of the nodes that are there; the others are not even alone.
+    """
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = i < N
-    _start(i, parent, alone, batch, flags, N, HAS_BATCH)
+    _start(i, parent, alone, batch, flags, N, HAS_BATCH, HAS_LIVE)
     tl.store(weight + i, 0.0, mask=inside)
     left = tl.zeros([ROWS], dtype=ends.dtype.element_ty)
     right = tl.zeros([ROWS], dtype=ends.dtype.element_ty)
@@ -121,13 +132,15 @@ def _union(u, v, active, parent):
 
 @_jit
 def select_and_hook(
-    score, threshold, edge_index, stride, merged, counted, parent, weight, flags, E, N,
-    WEIGH: tl.constexpr, BLOCK: tl.constexpr,
+    score, threshold, edge_index, stride, merged, counted, parent, weight, flags, limit, E, N,
+    WEIGH: tl.constexpr, LIMITED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Of strictly sorted edges: which count, which merge, and the components of these.
 
     With WEIGH, `counted` is not written, and `weight`, which comes in as zeros, gets w_i = Σ S_ij over merged edges.
     """
+    if LIMITED:
+        E = tl.load(limit)
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = e < E
     u = tl.load(edge_index + e, mask=inside, other=0)
@@ -407,13 +420,15 @@ def row_products(grad, x, cluster, out, N, D, ROWS: tl.constexpr, COLUMNS: tl.co
 
 @_jit
 def edges_backward(
-    grad_weight, grad_score, score, merged, edge_index, stride, left, right, bias, E,
-    HAS_GRAD: tl.constexpr, TANH: tl.constexpr, BLOCK: tl.constexpr,
+    grad_weight, grad_score, score, merged, edge_index, stride, left, right, bias, limit, E,
+    HAS_GRAD: tl.constexpr, TANH: tl.constexpr, LIMITED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """From the gradients of weights, and of scores where there are any, to those of the two ends and of the bias.
 
     `left`, `right` and `bias` come in as zeros.
     """
+    if LIMITED:
+        E = tl.load(limit)
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = e < E
     active = inside & (tl.load(merged + e, mask=inside, other=0) != 0)
@@ -467,3 +482,55 @@ def nodes_backward(
     tl.atomic_add(grad_halves + c, total, mask=columns, sem="relaxed")
     if TWO:
         tl.atomic_add(grad_halves + D + c, other, mask=columns, sem="relaxed")
+
+
+@_jit
+def pair_keys(edge_index, stride, root, keys, limit, E, SELF_LOOPS: tl.constexpr, BLOCK: tl.constexpr):
+    """Keys source · 2³² + target of the roots that edges join; the largest number where there is no edge to keep."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    there = (e < E) & (e < tl.load(limit))
+    u = tl.load(edge_index + e, mask=there, other=0)
+    v = tl.load(edge_index + stride + e, mask=there, other=0)
+    k = tl.load(root + u, mask=there, other=0).to(tl.int64)
+    m = tl.load(root + v, mask=there, other=0).to(tl.int64)
+    keep = there & (k != m)
+    if SELF_LOOPS:
+        keep = there & ((k != m) | (u != v))
+    tl.store(keys + e, tl.where(keep, (k << 32) | m, 0x7FFFFFFFFFFFFFFF), mask=e < E)
+
+
+@_jit
+def first_of_runs(keys, is_first, E, BLOCK: tl.constexpr):
+    """1 for each sorted key that differs from the one before it, 0 for repeats and for no edge."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    key = tl.load(keys + e, mask=e < E, other=0)
+    before = tl.load(keys + e - 1, mask=(e < E) & (e > 0), other=-1)
+    tl.store(is_first + e, ((key != before) & (key != 0x7FFFFFFFFFFFFFFF)).to(tl.int32), mask=e < E)
+
+
+@_jit
+def place_edges(keys, rank, out, stride, E, BLOCK: tl.constexpr):
+    """Each distinct key to its place among the edges [2, E]; `rank` counts them, from 1."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    key = tl.load(keys + e, mask=e < E, other=0)
+    place = tl.load(rank + e, mask=e < E, other=0) - 1
+    before = tl.load(rank + e - 1, mask=(e < E) & (e > 0), other=0) - 1
+    fresh = (e < E) & (place != before)
+    tl.store(out + place, key >> 32, mask=fresh)
+    tl.store(out + stride + place, key & 0xFFFFFFFF, mask=fresh)
+
+
+@_jit
+def row_starts(keys, rank, row_ptr, E, N, STEPS: tl.constexpr, BLOCK: tl.constexpr):
+    """Where the edges of each row begin [N + 1]: the rank before the first sorted key of that row, by bisection."""
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = i <= N
+    low = tl.zeros([BLOCK], dtype=tl.int64)
+    high = tl.zeros([BLOCK], dtype=tl.int64) + E
+    for _ in range(STEPS):
+        middle = (low + high) // 2
+        smaller = tl.load(keys + middle, mask=inside & (low < high), other=0) < (i << 32)
+        low = tl.where(smaller & (low < high), middle + 1, low)
+        high = tl.where(smaller, high, middle)
+    start = tl.load(rank + low - 1, mask=inside & (low > 0), other=0)
+    tl.store(row_ptr + i, start.to(tl.int64), mask=inside)
