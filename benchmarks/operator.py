@@ -3,6 +3,7 @@
     python benchmarks/operator.py                     # the table and the exponent
     python benchmarks/operator.py --memory            # peak memory against PyG's ClusterPooling, too
     python benchmarks/operator.py --quick --json out/operator.json
+    python benchmarks/operator.py --device cuda       # on a GPU, with a graph of 100 M edges
 
 Times are medians of warm runs; ratios are to ComponentPooling, above 1 where the other is slower. Every method gets the
 same batch and sends ones back from its output features.
@@ -33,17 +34,20 @@ from torch_geometric.nn import ClusterPooling, EdgePooling, GCNConv, SAGPooling,
 from torch_geometric.utils import coalesce, remove_self_loops
 
 import compool
-from compool.nn import component_pooling
-from compool.ops import _numba
+from compool.ops import _numba, _torch
 
 # graphs, nodes a graph, undirected edges a graph: as in PROTEINS and REDDIT-BINARY
 SIZES = {"32 PROTEINS": (32, 39, 73), "32 REDDIT": (32, 430, 498), "128 REDDIT": (128, 430, 498)}
 LARGE = {"1,280 REDDIT": (1280, 430, 498)}
+LARGE_CUDA = {"2,000 REDDIT": (2000, 430, 498)}
+ONE_GRAPH = (20_000_000, 100_000_000, 32)  # nodes, edges, channels
 SCALING = (10, 32, 100, 320, 1000, 3200, 10_000)  # REDDIT-sized graphs: 10 k to 10 M edges
 METHODS: dict[str, Callable[[int], torch.nn.Module]] = {
     "ComponentPooling": compool.ComponentPooling,
     "  unchecked": compool.ComponentPooling,  # without the checks of edge_index and batch that read them
     "  weights=all": lambda channels: compool.ComponentPooling(channels, weights="all"),
+    "  in place": compool.ComponentPooling,  # without compaction
+    "  deterministic": compool.ComponentPooling,
     "  ClusterPooling": compool.ClusterPooling,
     "  EdgePooling": compool.EdgePooling,
     "PyG TopKPooling": TopKPooling,
@@ -52,6 +56,9 @@ METHODS: dict[str, Callable[[int], torch.nn.Module]] = {
     "PyG ClusterPooling": ClusterPooling,
     "PyG GCNConv": lambda channels: GCNConv(channels, channels),
 }
+
+
+OTHER_DEVICE = {"cpu": ("  in place", "  deterministic"), "cuda": ("  unchecked",)}
 
 
 def batch_of(graphs: int, nodes: int, edges: int, device: str) -> tuple[Tensor, Tensor]:
@@ -78,12 +85,68 @@ def step_of(method: str, size: tuple[int, int, int], channels: int, device: str)
         features.backward(torch.ones_like(features))
 
     def unchecked() -> None:
-        checks = _numba.check_range, component_pooling.check_batch
-        _numba.check_range = component_pooling.check_batch = lambda *args: None
+        checks = _numba.check_range, _torch.check_sorted
+        _numba.check_range = _torch.check_sorted = lambda *args: None
         step()
-        _numba.check_range, component_pooling.check_batch = checks
+        _numba.check_range, _torch.check_sorted = checks
 
-    return unchecked if method == "  unchecked" else step
+    def in_place() -> None:
+        x.grad = None
+        out = layer.in_place(x, edge_index, row_ptr, live)
+        out.x.backward(torch.ones_like(out.x))
+
+    def deterministic() -> None:
+        torch.use_deterministic_algorithms(True)
+        step()
+        torch.use_deterministic_algorithms(False)
+
+    row_ptr, live = compool.ops.row_pointer(edge_index, x.size(0)), torch.ones_like(batch, dtype=torch.bool)
+    special = {"  unchecked": unchecked, "  in place": in_place, "  deterministic": deterministic}
+    return special.get(method, step)
+
+
+def bandwidth() -> float:
+    """Bytes a second that a copy on the GPU reads and writes."""
+    source = torch.empty(2**29, device="cuda")
+    target = torch.empty_like(source)
+    took = seconds({"": lambda: target.copy_(source)}, "cuda", 1.0)[""]
+    return 2 * source.numel() * source.element_size() / took
+
+
+def traffic(nodes: int, edges: int, supernodes: int, channels: int, backward: bool) -> int:
+    """Bytes that the GPU kernels read and write, gathers counted once, without sorts and hash table.
+
+    Forward: `x` twice, supernodes once; edges three times, scores three times. Backward: `x` and the supernodes'
+    gradient, a row a node, twice each, the gradient of `x` once; edges and scores once.
+    """
+    rows = 2 * nodes + supernodes + (5 * nodes if backward else 0)
+    return 4 * channels * rows + edges * (3 * 16 + 3 * 4 + (16 + 4 if backward else 0))
+
+
+def one_graph(console: Console) -> dict[str, float]:
+    """Forward through one large graph: time, and memory beyond the input."""
+    nodes, edges, channels = ONE_GRAPH
+    generator = torch.Generator("cuda").manual_seed(0)
+    ends = torch.randint(nodes, (2, edges // 2), device="cuda", generator=generator)
+    keys = torch.cat([ends[0] * nodes + ends[1], ends[1] * nodes + ends[0]]).unique()
+    edge_index = torch.stack([keys // nodes, keys % nodes])
+    del ends, keys
+    torch.manual_seed(0)
+    layer, x = compool.ComponentPooling(channels).cuda(), torch.randn(nodes, channels, device="cuda")
+    with torch.no_grad():
+        layer(x, edge_index)
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        kept = layer(x, edge_index).x.size(0)
+        memory = torch.cuda.max_memory_allocated() - before
+        took = seconds({"": lambda: layer(x, edge_index)}, "cuda", 1.0)[""]
+    share = traffic(nodes, edge_index.size(1), kept, channels, backward=False) / took / bandwidth()
+    console.print(
+        f"one graph of {nodes:,} nodes and {edge_index.size(1):,} edges, {channels} channels, forward: "
+        f"{1e3 * took:.1f} ms, {memory / 2**30:.2f} GiB beyond the input, {share:.0%} of copy bandwidth; "
+        f"{kept / nodes:.1%} of the nodes are kept"
+    )
+    return {"seconds": took, "bytes": memory, "kept": kept / nodes, "share of copy bandwidth": share}
 
 
 def clock(step: Callable[[], Any], device: str) -> float:
@@ -144,7 +207,7 @@ def main() -> None:
     args = parser.parse_args()
     console, budget = Console(width=120), 0.3 if args.quick else 1.0
 
-    sizes = SIZES if args.quick else SIZES | LARGE
+    sizes = SIZES if args.quick else SIZES | (LARGE if args.device == "cpu" else LARGE_CUDA)
     times: dict[str, dict[str, float]] = {}
     with Progress(console=console, transient=True) as progress:
         for name, size in progress.track(sizes.items(), description="poolings"):
@@ -153,6 +216,7 @@ def main() -> None:
                 "PyG ClusterPooling": 2_000 if args.quick else 14_000,
             }  # slow, or too large
             fitting = [method for method in METHODS if size[0] * size[1] <= most.get(method, math.inf)]
+            fitting = [method for method in fitting if method not in OTHER_DEVICE[args.device]]
             steps = {method: step_of(method, size, args.channels, args.device) for method in fitting}
             times[name] = seconds(steps, args.device, budget)
 
@@ -186,6 +250,19 @@ def main() -> None:
         console.print(table)
         console.print(f"time grows as edges to the power {exponent:.3f}")
 
+    large: dict[str, float] = {}
+    if args.device == "cuda":
+        copied = bandwidth()
+        console.print(f"a copy reads and writes {copied / 1e9:,.0f} GB/s")
+        for name, size in sizes.items():
+            edges = batch_of(*size, "cpu")[0].size(1)
+            nodes = size[0] * size[1]
+            ours, other = times[name]["ComponentPooling"], times[name]["PyG TopKPooling"]
+            share = traffic(nodes, edges, nodes // 4, args.channels, backward=True) / ours / copied
+            console.print(f"{name}: {ours / other:.2f} of TopKPooling's time, {share:.0%} of copy bandwidth")
+        if not args.quick:
+            large = one_graph(console)
+
     memory: dict[str, int] = {}
     if args.memory:
         for method in ("ComponentPooling", "  ClusterPooling", "PyG ClusterPooling"):
@@ -199,7 +276,7 @@ def main() -> None:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         versions = {"python": platform.python_version(), "torch": torch.__version__, "pyg": torch_geometric.__version__}
         machine = torch.cuda.get_device_name() if args.device == "cuda" else f"{torch.get_num_threads()} CPU threads"
-        numbers = {"seconds": times, "scaling": scaling, "exponent": exponent, "memory": memory}
+        numbers = {"seconds": times, "scaling": scaling, "exponent": exponent, "memory": memory, "one graph": large}
         report = {"compool": compool.__version__, "machine": machine, "versions": versions, "channels": args.channels}
         args.json.write_text(json.dumps({**report, **numbers}, indent=1))
 

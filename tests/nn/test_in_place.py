@@ -111,10 +111,10 @@ def test_settings_without_kernels() -> None:
 def test_a_cuda_graph_captures_two_levels_and_their_backward() -> None:
     """Replayed on other features and other edges of the same size, it gives what running it gives."""
     torch.manual_seed(0)
-    pools = torch.nn.ModuleList(compool.ComponentPooling(8) for _ in range(2)).cuda()
+    pools = torch.nn.ModuleList(compool.ComponentPooling(8) for _ in range(2)).double().cuda()
     graphs = [sorted_graph(300, random_graph(300, 200, seed), "cuda") for seed in range(4)]
     capacity = max(graph.size(1) for graph in graphs)
-    x = torch.zeros(300, 8, device="cuda", requires_grad=True)
+    x = torch.zeros(300, 8, dtype=torch.float64, device="cuda", requires_grad=True)
     edge_index = torch.zeros(2, capacity, dtype=torch.long, device="cuda")
     row_ptr = torch.zeros(301, dtype=torch.long, device="cuda")
     wanted = [x, *pools.parameters()]

@@ -9,10 +9,18 @@ pytest.importorskip("triton", reason="needs triton")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 from compool.ops import _torch, _triton  # noqa: E402
-from tests.graphs import SHAPES, random_graph  # noqa: E402
+from tests.graphs import SHAPES, path, random_graph, star  # noqa: E402
 from tests.ops.test_kernels import public, same  # noqa: E402
 
-SMALL = {name: (n, edges) for name, (n, edges) in SHAPES.items() if n <= 1000 or DEVICE == "cuda"}
+# The interpreter is slow: it gets paths of 100 nodes, and no large graph
+INTERPRETED = {name: shape for name, shape in SHAPES.items() if shape[0] < 100} | {
+    "path": (100, path(100)),
+    "path, backwards": (100, path(100).flip(0, 1)),
+    "star": (100, star(100)),
+    "dense": (80, random_graph(80, 600)),
+    "no edges": (40, torch.empty(2, 0, dtype=torch.long)),
+}
+SMALL = SHAPES if DEVICE == "cuda" else INTERPRETED
 
 
 def both(name: str, *args: Any) -> Any:

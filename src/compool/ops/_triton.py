@@ -383,8 +383,7 @@ def _backward(
     grad, x, halves = grad.contiguous(), x.contiguous(), halves.contiguous()
     num_nodes, channels = x.shape
     rows = halves.size(0)
-    sums = halves.new_zeros(rows * (num_nodes + channels) + 1)  # of ends, halves and bias
-    ends, grad_halves, grad_bias = sums.split([rows * num_nodes, rows * channels, 1])
+    ends, grad_halves, grad_bias = (halves.new_zeros(size) for size in ((rows, num_nodes), (rows, channels), (1,)))
     grid, tile = _tiles(num_nodes, x)
     grad_weight = torch.empty_like(weight)
     kernels.row_products[grid[:1]](grad, x, cluster, grad_weight, *x.shape, **tile)
@@ -392,7 +391,7 @@ def _backward(
     number = edges.size(1)
     if number:
         scores = (edge_score if grad_score is None else grad_score.contiguous(), edge_score, merged)
-        to = (ends, ends[-num_nodes:], grad_bias, edges if limit is None else limit)
+        to = (ends[0], ends[-1], grad_bias, edges if limit is None else limit)
         options = {"HAS_GRAD": grad_score is not None, "TANH": activation == "tanh", "LIMITED": limit is not None}
         kernels.edges_backward[_over(number, _EDGES)](
             grad_weight, *scores, edges, stride, *to, number, **options, BLOCK=_EDGES
@@ -403,7 +402,7 @@ def _backward(
     kernels.nodes_backward[(programs, grid[1])](
         *sources, grad_x, grad_halves, *x.shape, grid[0], programs, TWO=rows == 2, **tile
     )
-    return grad_x, grad_halves.view(halves.shape), grad_bias
+    return grad_x, grad_halves, grad_bias
 
 
 def merge(

@@ -136,8 +136,12 @@ def merge_all(x: Tensor, edge_score: Tensor, edge_index: Tensor, counted: Tensor
         tensor([[-4.0000],
                 [ 9.5000]])
     """
-    every = torch.arange(x.size(0), device=x.device)
     weight = edge_score if counted is None else edge_score * counted
-    weight = torch.cat([weight, parts.alone.to(weight.dtype)])  # a node that no merged edge touches adds itself
-    source, target = (torch.cat([end.long(), every]) for end in edge_index)
-    return spread(x, weight, source, parts.cluster[target], parts.number)
+    # A node that no merged edge touches adds itself; on a GPU every node does, most with weight 0, to know the size
+    if x.is_cuda:
+        own, share = torch.arange(x.size(0), device=x.device), parts.alone.to(weight.dtype)
+    else:
+        own = parts.alone.nonzero().squeeze(1)
+        share = weight.new_ones(own.size(0))
+    source, target = (torch.cat([end.long(), own]) for end in edge_index)
+    return spread(x, torch.cat([weight, share]), source, parts.cluster[target], parts.number)
