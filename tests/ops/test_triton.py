@@ -6,6 +6,7 @@ import pytest
 import torch
 
 pytest.importorskip("triton", reason="needs triton")
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")  # numpy's, in the interpreter: infinity is meant
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 from compool.ops import _torch, _triton  # noqa: E402

@@ -1,7 +1,8 @@
 """The GPU kernels behind `_triton`. A program handles a block of edges, or a tile of nodes and channels.
 
 Nodes are int32 inside. `parent` is read past the first-level cache (``.cg``), as other programs write it meanwhile.
-`flags` holds what the host wants to know, by the constants below.
+`flags` holds what the host wants to know, by the constants below. LIMITED: only as many of the E edges are edges as
+`limit` says.
 """
 
 import triton
@@ -28,13 +29,8 @@ def _raise(flags, which: tl.constexpr, condition):
 
 
 @_jit
-def score(left, right, edge_index, stride, bias, out, limit, E, N, LIMITED: tl.constexpr, BLOCK: tl.constexpr):
-    """out[e] = left[source] + right[target] + bias; a node out of range counts as 0, and is reported by `hook`.
-
-    LIMITED, here and below: only so many of the E edges are edges as `limit` says.
-    """
-    if LIMITED:
-        E = tl.load(limit)
+def score(left, right, edge_index, stride, bias, out, E, N, BLOCK: tl.constexpr):
+    """out[e] = left[source] + right[target] + bias; a node out of range counts as 0, and is reported by `hook`."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = e < E
     u = tl.load(edge_index + e, mask=inside, other=-1)
@@ -130,14 +126,27 @@ def _union(u, v, active, parent):
         left = tl.sum(active.to(tl.int32), 0)
 
 
+@triton.jit
+def _tanh(x):
+    """In float32, to two units in the last place: a polynomial near zero, as in Cephes, else by the exponential."""
+    z = x * x
+    p = (
+        ((-5.70498872745e-3 * z + 2.06390887954e-2) * z - 5.37397155531e-2) * z + 1.33314422036e-1
+    ) * z - 3.33332819422e-1
+    far = 1 - 2 / (tl.exp(2 * tl.abs(x)) + 1)
+    return tl.where(tl.abs(x) < 0.625, x + x * z * p, tl.where(x < 0, -far, far))
+
+
 @_jit
 def select_and_hook(
-    score, threshold, edge_index, stride, merged, counted, parent, weight, flags, limit, E, N,
-    WEIGH: tl.constexpr, LIMITED: tl.constexpr, BLOCK: tl.constexpr,
+    score, left, right, bias, threshold, edge_index, stride, merged, counted, parent, weight, flags, limit, E, N,
+    SCORE: tl.constexpr, WEIGH: tl.constexpr, LIMITED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Of strictly sorted edges: which count, which merge, and the components of these.
 
-    With WEIGH, `counted` is not written, and `weight`, which comes in as zeros, gets w_i = Σ S_ij over merged edges.
+    SCORE says how the scores come to be: "given", or by "tanh" or "sigmoid" from what the two ends add; then they are
+    written. With WEIGH, `counted` is not written, and `weight`, which comes in as zeros, gets w_i = Σ S_ij over merged
+    edges.
     """
     if LIMITED:
         E = tl.load(limit)
@@ -145,9 +154,14 @@ def select_and_hook(
     inside = e < E
     u = tl.load(edge_index + e, mask=inside, other=0)
     v = tl.load(edge_index + stride + e, mask=inside, other=0)
-    s = tl.load(score + e, mask=inside, other=0.0)
-    good = (u >= 0) & (u < N) & (v >= 0) & (v < N)
+    good = inside & (u >= 0) & (u < N) & (v >= 0) & (v < N)
     _raise(flags, RANGE, inside & (good == 0))
+    if SCORE == "given":
+        s = tl.load(score + e, mask=inside, other=0.0)
+    else:
+        s = tl.load(left + u, mask=good, other=0.0) + tl.load(right + v, mask=good, other=0.0) + tl.load(bias)
+        s = _tanh(s) if SCORE == "tanh" else 1 / (1 + tl.exp(-s))
+        tl.store(score + e, s, mask=inside)
     _raise(flags, NAN, inside & (s != s))
     later = inside & (e > 0)
     before_u = tl.load(edge_index + e - 1, mask=later, other=-1)
