@@ -160,3 +160,10 @@ def test_components_of_a_million_nodes(shape: str) -> None:
     }[shape]
     labels = compool.connected_components(edge_index, 1_000_000)
     assert torch.equal(labels, nodes if shape == "isolated" else torch.zeros_like(nodes))
+
+
+def test_more_supernodes_than_short_keys_can_name() -> None:
+    edge_index = random_graph(100_000, 200_000)
+    edge_index = torch.unique(edge_index[:, edge_index[0] != edge_index[1]], dim=1).cuda()
+    pool = compool.ComponentPooling(8, threshold=1.0).cuda()  # merges nothing
+    assert torch.equal(pool(torch.randn(100_000, 8, device="cuda"), edge_index).edge_index, edge_index)

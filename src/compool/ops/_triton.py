@@ -134,36 +134,43 @@ def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tens
 
 
 def _insert(
-    edge_index: Tensor, num_nodes: int, parent: Tensor | None, rank: Tensor, flags: Tensor, *loops: bool
-) -> Tensor:
-    """Keys of the distinct pairs of supernodes that edges join, in any order; their number goes to the flags."""
+    edge_index: Tensor, num_nodes: int, parent: Tensor | None, rank: Tensor, number: int, flags: Tensor, *loops: bool
+) -> tuple[Tensor, Tensor]:
+    """Keys of the distinct pairs of supernodes that edges join, in any order, and short ones; how many, say the flags.
+
+    `number` of supernodes, if it is known; else there are parents.
+    """
     edges, stride = _edges(edge_index)
-    number = edges.size(1)
-    size = min(_power(2 * number), _TABLE)
+    count = edges.size(1)
+    size = min(_power(2 * count), _TABLE)
     table = torch.zeros(size, dtype=torch.long, device=edges.device)
-    keys = table.new_empty(min(number, size))
+    keys, short_keys = table.new_empty(min(count, size)), flags.new_empty(min(count, size))
     if num_nodes:
-        given = (rank if parent is None else parent, rank, table, size - 1, keys, flags, number, num_nodes)
+        to = (table, size - 1, keys, short_keys, flags, count, num_nodes, number)
         options = {"PARENT": parent is not None, "SELF_LOOPS": loops[0], "INPUT_LOOPS": loops[1], "BLOCK": _EDGES}
-        kernels.insert_edges[_over(max(number, 1), _EDGES)](edges, stride, *given, **options)
-    return keys
+        kernels.insert_edges[_over(max(count, 1), _EDGES)](
+            edges, stride, rank if parent is None else parent, rank, *to, **options
+        )
+    return keys, short_keys
 
 
-def _sorted_edges(keys: Tensor, number: int, dtype: torch.dtype) -> Tensor:
-    out = torch.empty(2, number, dtype=dtype, device=keys.device)
-    if number:
-        ordered = keys[:number].sort().values
-        kernels.split_keys[_over(number, _EDGES)](ordered, out, number, number, BLOCK=_EDGES)
+def _sorted_edges(keys: tuple[Tensor, Tensor], number: int, count: int, dtype: torch.dtype) -> Tensor:
+    """The edges between `number` supernodes that `count` keys stand for."""
+    out = torch.empty(2, count, dtype=dtype, device=keys[0].device)
+    if count:
+        short = number * number < 2**31
+        ordered = keys[short][:count].sort().values
+        kernels.split_keys[_over(count, _EDGES)](ordered, out, count, count, number, SHORT=short, BLOCK=_EDGES)
     return out
 
 
 def connect(edge_index: Tensor, cluster: Tensor, num_clusters: int, self_loops: bool, input_loops: bool) -> Tensor:
     flags = torch.zeros(kernels.SIZE, dtype=torch.int32, device=cluster.device)
-    keys = _insert(edge_index, cluster.numel(), None, cluster, flags, self_loops, input_loops)
+    keys = _insert(edge_index, cluster.numel(), None, cluster, num_clusters, flags, self_loops, input_loops)
     found = flags.tolist()
     if found[kernels.FULL.value]:
         return _torch.connect(edge_index, cluster, num_clusters, self_loops, input_loops)
-    return _sorted_edges(keys, found[kernels.EDGES.value], edge_index.dtype)
+    return _sorted_edges(keys, num_clusters, found[kernels.EDGES.value], edge_index.dtype)
 
 
 def _select_and_hook(
@@ -228,7 +235,7 @@ def coarsen(
     parent, alone, flags = _start(num_nodes, batch, edge_index.device)
     merged, counted = _select_and_hook(edge_score, edge_index, threshold, parent, flags)
     rank = _rank(parent, alone)
-    keys = _insert(edge_index, num_nodes, parent, rank, flags, self_loops, False)
+    keys = _insert(edge_index, num_nodes, parent, rank, 1, flags, self_loops, False)
     found = flags.tolist()  # the one message from the device
     _check(found, edge_score, edge_index, num_nodes, batch)
     if found[kernels.UNSORTED.value]:  # repeats may hide: a sort finds them, then step by step
@@ -239,11 +246,16 @@ def coarsen(
 
 
 def _connected(
-    keys: Tensor, found: list[int], edge_index: Tensor, cluster: Tensor, number: int, self_loops: bool
+    keys: tuple[Tensor, Tensor],
+    found: list[int],
+    edge_index: Tensor,
+    cluster: Tensor,
+    number: int,
+    self_loops: bool,
 ) -> Tensor:
     if found[kernels.FULL.value]:
         return _torch.connect(edge_index, cluster, number, self_loops, False)
-    return _sorted_edges(keys, found[kernels.EDGES.value], edge_index.dtype)
+    return _sorted_edges(keys, number, found[kernels.EDGES.value], edge_index.dtype)
 
 
 def pool(
@@ -273,7 +285,7 @@ def pool(
     hooking = (activation, threshold, parent, weight, flags)
     edge_score, merged = _score_select_and_hook(ends, bias, edge_index, *hooking)
     rank = _rank(parent, alone)
-    keys = _insert(edge_index, num_nodes, parent, rank, flags, self_loops, False)
+    keys = _insert(edge_index, num_nodes, parent, rank, 1, flags, self_loops, False)
     found = flags.tolist()  # the one message from the device
     _check(found, edge_score, edge_index, num_nodes, batch)
     if found[kernels.UNSORTED.value]:  # repeats may hide: a sort finds them, then step by step
