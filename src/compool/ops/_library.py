@@ -5,6 +5,7 @@ Registered operators can be traced: `torch.compile` and `torch.export` see their
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -37,13 +38,20 @@ def kernel(name: str, tensor: Tensor) -> Callable[..., Any]:
     return found
 
 
+def _current(tensor: Tensor) -> AbstractContextManager[Any]:
+    """Make the GPU where `tensor` lives the current one, where it is another: kernels run on the current one."""
+    elsewhere = tensor.is_cuda and tensor.get_device() != torch.cuda.current_device()
+    return torch.cuda.device(tensor.device) if elsewhere else nullcontext()
+
+
 def operator(schema: str, shape: Callable[..., Any]) -> Callable[..., Any]:
     """Register the kernel that `schema` names; `shape` returns empty tensors of the shapes it would return."""
     name = schema.partition("(")[0]
 
     def run(*args: Any) -> Any:
         detached = (arg.detach() if isinstance(arg, Tensor) and arg.requires_grad else arg for arg in args)
-        return kernel(name, args[0])(*detached)  # detached, as numpy wants no gradients
+        with _current(args[0]):
+            return kernel(name, args[0])(*detached)  # detached, as numpy wants no gradients
 
     def call(*args: Any) -> Any:
         """The operator when something traces, else the kernel at once: the dispatcher takes 25 µs to call Python."""

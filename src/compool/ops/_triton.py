@@ -26,6 +26,26 @@ def _wide(x: Tensor) -> torch.dtype:
     return torch.promote_types(x.dtype, torch.float32)
 
 
+_compiled: dict[tuple[Any, ...], tuple[Any, tuple[Any, ...]]] = {}
+
+
+def _launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
+    """Run ``kernel[grid](*args, **constants)``; after the first time without Triton's own bookkeeping.
+
+    That takes half of a launch, and more in autograd's thread. A compiled kernel is good for the same dtypes,
+    alignments and constants. Numbers among `args` are not specialised on, and below 2³¹.
+    """
+    kinds = tuple((arg.dtype, arg.data_ptr() & 15) if isinstance(arg, Tensor) else None for arg in args)
+    key = (id(kernel), args[0].device.index, kinds, tuple(constants.items()))
+    if key in _compiled:
+        compiled, rest = _compiled[key]
+        compiled[(*grid, 1, 1)[:3]](*args, *rest)
+        return
+    compiled = kernel[grid](*args, **constants)
+    if compiled is not None:  # the interpreter compiles nothing
+        _compiled[key] = compiled, tuple(constants[name] for name in kernel.arg_names[len(args) :])
+
+
 def _over(number: int, block: int) -> tuple[int]:
     return (-(-number // block),)
 
@@ -38,7 +58,7 @@ def _power(number: int) -> int:
 def _tiles(rows: int, x: Tensor) -> tuple[tuple[int, int], dict[str, int]]:
     """The grid and the tile of a kernel over rows and channels."""
     columns = min(_power(x.size(1)), 128)
-    tile = {"ROWS": max(1, 2048 // columns), "COLUMNS": columns}
+    tile = {"D": x.size(1), "ROWS": max(1, 2048 // columns), "COLUMNS": columns}
     return (*_over(rows, tile["ROWS"]), *_over(x.size(1), columns)), tile
 
 
@@ -46,7 +66,7 @@ def _edges(edge_index: Tensor) -> tuple[Tensor, int]:
     """The edges, and how far their targets are from their sources."""
     if edge_index.size(1) >= 2**31:
         raise ValueError(f"edge_index has {edge_index.size(1)} edges; the GPU kernels take fewer than 2³¹")
-    if edge_index.stride(1) != 1:
+    if edge_index.stride(1) != 1 or edge_index.stride(0) >= 2**31:
         edge_index = edge_index.contiguous()
     return edge_index, edge_index.stride(0)
 
@@ -68,7 +88,7 @@ def score(ends: Tensor, edge_index: Tensor, bias: Tensor) -> Tensor:
     if out.numel():
         left, right = (end.contiguous() for end in ends)
         grid = _over(out.numel(), _EDGES)
-        kernels.score[grid](left, right, edges, stride, bias, out, out.numel(), ends.size(1), BLOCK=_EDGES)
+        _launch(kernels.score, grid, left, right, edges, stride, bias, out, out.numel(), ends.size(1), BLOCK=_EDGES)
     return out
 
 
@@ -79,7 +99,7 @@ def score_backward(grad: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
     edges, stride = _edges(edge_index)
     if grad.numel():
         args = (grad.contiguous(), edges, stride, ends[0], ends[1], grad.numel())
-        kernels.score_backward[_over(grad.numel(), _EDGES)](*args, BLOCK=_EDGES)
+        _launch(kernels.score_backward, _over(grad.numel(), _EDGES), *args, BLOCK=_EDGES)
     return ends
 
 
@@ -92,7 +112,7 @@ def _start(num_nodes: int, batch: Tensor | None, device: torch.device) -> tuple[
     if num_nodes:
         given = parent if batch is None else batch.contiguous()
         args = (parent, alone, given, flags, num_nodes)
-        kernels.start[_over(num_nodes, _NODES)](*args, HAS_BATCH=batch is not None, BLOCK=_NODES)
+        _launch(kernels.start, _over(num_nodes, _NODES), *args, HAS_BATCH=batch is not None, BLOCK=_NODES)
     return parent, alone, flags
 
 
@@ -100,7 +120,7 @@ def _rank(parent: Tensor, alone: Tensor) -> Tensor:
     """Point every node at its root; the number of each root, from 1."""
     is_root = torch.empty_like(parent)
     if parent.numel():
-        kernels.flatten[_over(parent.numel(), _NODES)](parent, is_root, alone, parent.numel(), BLOCK=_NODES)
+        _launch(kernels.flatten, _over(parent.numel(), _NODES), parent, is_root, alone, parent.numel(), BLOCK=_NODES)
     return torch.cumsum(is_root, 0, dtype=torch.int32)
 
 
@@ -112,7 +132,7 @@ def _numbered(parent: Tensor, rank: Tensor, number: int, batch: Tensor | None) -
     if number:
         given = parent if batch is None else batch.contiguous()
         args = (parent, rank, given, cluster, first, graph, parent.numel())
-        kernels.number[_over(parent.numel(), _NODES)](*args, HAS_BATCH=batch is not None, BLOCK=_NODES)
+        _launch(kernels.number, _over(parent.numel(), _NODES), *args, HAS_BATCH=batch is not None, BLOCK=_NODES)
     return cluster, first, graph
 
 
@@ -122,7 +142,7 @@ def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tens
     number = edges.size(1)
     if number:
         args = (edges, stride, merged.contiguous(), parent, flags, number, num_nodes)
-        kernels.hook[_over(number, _HOOKS)](*args, BLOCK=_HOOKS)
+        _launch(kernels.hook, _over(number, _HOOKS), *args, BLOCK=_HOOKS)
     rank = _rank(parent, alone)
     if num_nodes:
         flags[kernels.NUMBER.value] = rank[-1]
@@ -148,8 +168,15 @@ def _insert(
     if num_nodes:
         to = (table, size - 1, keys, short_keys, flags, count, num_nodes, number)
         options = {"PARENT": parent is not None, "SELF_LOOPS": loops[0], "INPUT_LOOPS": loops[1], "BLOCK": _EDGES}
-        kernels.insert_edges[_over(max(count, 1), _EDGES)](
-            edges, stride, rank if parent is None else parent, rank, *to, **options
+        _launch(
+            kernels.insert_edges,
+            _over(max(count, 1), _EDGES),
+            edges,
+            stride,
+            rank if parent is None else parent,
+            rank,
+            *to,
+            **options,
         )
     return keys, short_keys
 
@@ -160,7 +187,7 @@ def _sorted_edges(keys: tuple[Tensor, Tensor], number: int, count: int, dtype: t
     if count:
         short = number * number < 2**31
         ordered = keys[short][:count].sort().values
-        kernels.split_keys[_over(count, _EDGES)](ordered, out, count, count, number, SHORT=short, BLOCK=_EDGES)
+        _launch(kernels.split_keys, _over(count, _EDGES), ordered, out, count, count, number, SHORT=short, BLOCK=_EDGES)
     return out
 
 
@@ -185,7 +212,7 @@ def _select_and_hook(
         bound = _number(threshold, given.dtype, edges.device)
         args = (given, given, given, given, bound, edges, stride, merged, counted, parent, given, flags, flags)
         options = {"SCORE": "given", "WEIGH": False, "LIMITED": False, "BLOCK": _HOOKS}
-        kernels.select_and_hook[_over(number, _HOOKS)](*args, number, parent.numel(), **options)
+        _launch(kernels.select_and_hook, _over(number, _HOOKS), *args, number, parent.numel(), **options)
     return merged, counted
 
 
@@ -215,7 +242,7 @@ def _score_select_and_hook(
         given = (edge_score, left, right, bias, bound, edges, stride)
         to = (merged, merged, parent, weight, flags, flags if limit is None else limit)
         options = {"SCORE": how, "WEIGH": True, "LIMITED": limit is not None, "BLOCK": _HOOKS}
-        kernels.select_and_hook[_over(number, _HOOKS)](*given, *to, number, parent.numel(), **options)
+        _launch(kernels.select_and_hook, _over(number, _HOOKS), *given, *to, number, parent.numel(), **options)
     return edge_score, merged
 
 
@@ -280,8 +307,8 @@ def pool(
     ends, weight = halves.new_empty(halves.size(0), num_nodes), halves.new_empty(num_nodes)
     graphs = parent if batch is None else batch.contiguous()
     grid, tile = _tiles(num_nodes, x)
-    start = (x, halves.contiguous(), ends, weight, parent, alone, graphs, flags, *x.shape)
-    kernels.start_and_project[grid[:1]](*start, TWO=halves.size(0) == 2, HAS_LIVE=False, **batched, **tile)
+    start = (x, halves.contiguous(), ends, weight, parent, alone, graphs, flags, num_nodes)
+    _launch(kernels.start_and_project, grid[:1], *start, TWO=halves.size(0) == 2, HAS_LIVE=False, **batched, **tile)
     hooking = (activation, threshold, parent, weight, flags)
     edge_score, merged = _score_select_and_hook(ends, bias, edge_index, *hooking)
     rank = _rank(parent, alone)
@@ -294,8 +321,8 @@ def pool(
     out = halves.new_zeros(number, x.size(1))
     cluster, first = parent.new_empty(num_nodes, dtype=torch.long), parent.new_empty(number, dtype=torch.long)
     graph = torch.empty_like(first) if batch is None else batch.new_empty(number)
-    merge_args = (x, weight, alone, out, parent, rank, graphs, cluster, first, graph, *x.shape)
-    kernels.number_and_merge[grid](*merge_args, **batched, **tile)
+    merge_args = (x, weight, alone, out, parent, rank, graphs, cluster, first, graph, num_nodes)
+    _launch(kernels.number_and_merge, grid, *merge_args, **batched, **tile)
     edges = _connected(keys, found, edge_index, cluster, number, self_loops)
     return out.to(x.dtype), edge_score, cluster, edges, graph, merged, weight
 
@@ -322,14 +349,16 @@ def pool_in_place(
     alone, is_root = torch.empty_like(live), torch.empty_like(parent)
     ends, weight = halves.new_empty(halves.size(0), num_nodes), halves.new_empty(num_nodes)
     grid, tile = _tiles(num_nodes, x)
-    start = (x, halves.contiguous(), ends, weight, parent, alone, live.contiguous(), flags, *x.shape)
-    kernels.start_and_project[grid[:1]](*start, TWO=halves.size(0) == 2, HAS_BATCH=False, HAS_LIVE=True, **tile)
+    start = (x, halves.contiguous(), ends, weight, parent, alone, live.contiguous(), flags, num_nodes)
+    _launch(
+        kernels.start_and_project, grid[:1], *start, TWO=halves.size(0) == 2, HAS_BATCH=False, HAS_LIVE=True, **tile
+    )
     hooking = (activation, threshold, parent, weight, flags, limit)
     edge_score, merged = _score_select_and_hook(ends, bias, edge_index, *hooking)
-    kernels.flatten[_over(num_nodes, _NODES)](parent, is_root, alone, num_nodes, BLOCK=_NODES)
+    _launch(kernels.flatten, _over(num_nodes, _NODES), parent, is_root, alone, num_nodes, BLOCK=_NODES)
     root = parent.long()
     out = halves.new_zeros(x.shape)
-    kernels.merge_rows[grid](x, weight, root, alone, out, *x.shape, **tile)
+    _launch(kernels.merge_rows, grid, x, weight, root, alone, out, x.size(0), **tile)
     edges, rows = _connected_in_place(edge_index, root, limit, self_loops)
     return out.to(x.dtype), edge_score, root, edges, rows, live & is_root.bool(), flags, merged, weight
 
@@ -342,14 +371,14 @@ def _connected_in_place(edge_index: Tensor, root: Tensor, limit: Tensor, self_lo
     if number:
         keys = root.new_empty(number)
         grid, block = _over(number, _EDGES), {"BLOCK": _EDGES}
-        kernels.pair_keys[grid](edges, stride, root, keys, limit, number, SELF_LOOPS=self_loops, **block)
+        _launch(kernels.pair_keys, grid, edges, stride, root, keys, limit, number, SELF_LOOPS=self_loops, **block)
         keys = keys.sort().values
         is_first = torch.empty_like(keys, dtype=torch.int32)
-        kernels.first_of_runs[grid](keys, is_first, number, **block)
+        _launch(kernels.first_of_runs, grid, keys, is_first, number, **block)
         rank = torch.cumsum(is_first, 0, dtype=torch.int32)
-        kernels.place_edges[grid](keys, rank, out, number, number, **block)
+        _launch(kernels.place_edges, grid, keys, rank, out, number, number, **block)
         steps = {"STEPS": number.bit_length() + 1, "BLOCK": _NODES}
-        kernels.row_starts[_over(num_nodes + 1, _NODES)](keys, rank, rows, number, num_nodes, **steps)
+        _launch(kernels.row_starts, _over(num_nodes + 1, _NODES), keys, rank, rows, number, num_nodes, **steps)
     return out, rows
 
 
@@ -409,22 +438,19 @@ def _backward(
     ends, grad_halves, grad_bias = (halves.new_zeros(size) for size in ((rows, num_nodes), (rows, channels), (1,)))
     grid, tile = _tiles(num_nodes, x)
     grad_weight = torch.empty_like(weight)
-    kernels.row_products[grid[:1]](grad, x, cluster, grad_weight, *x.shape, **tile)
+    _launch(kernels.row_products, grid[:1], grad, x, cluster, grad_weight, x.size(0), **tile)
     edges, stride = _edges(edge_index)
     number = edges.size(1)
     if number:
         scores = (edge_score if grad_score is None else grad_score.contiguous(), edge_score, merged)
-        to = (ends[0], ends[-1], grad_bias, edges if limit is None else limit)
+        to = (ends[0], ends[-1], grad_bias, edges if limit is None else limit, number)
         options = {"HAS_GRAD": grad_score is not None, "TANH": activation == "tanh", "LIMITED": limit is not None}
-        kernels.edges_backward[_over(number, _EDGES)](
-            grad_weight, *scores, edges, stride, *to, number, **options, BLOCK=_EDGES
-        )
+        grid_edges = _over(number, _EDGES)
+        _launch(kernels.edges_backward, grid_edges, grad_weight, *scores, edges, stride, *to, **options, BLOCK=_EDGES)
     grad_x = torch.empty_like(x)
     programs = min(grid[0], _PROGRAMS)
-    sources = (grad, x, weight, cluster, ends, halves)
-    kernels.nodes_backward[(programs, grid[1])](
-        *sources, grad_x, grad_halves, *x.shape, grid[0], programs, TWO=rows == 2, **tile
-    )
+    given = (grad, x, weight, cluster, ends, halves, grad_x, grad_halves, num_nodes, grid[0], programs)
+    _launch(kernels.nodes_backward, (programs, grid[1]), *given, TWO=rows == 2, **tile)
     return grad_x, grad_halves, grad_bias
 
 
@@ -437,13 +463,13 @@ def merge(
     edges, _ = _edges(edge_index)
     number = edges.size(1)
     if number:
-        args = (edge_score.contiguous(), edges[0], merged.contiguous(), weight, number)
-        kernels.merge_weight[_over(number, _EDGES)](*args, BLOCK=_EDGES)
+        args: tuple[Any, ...] = (edge_score.contiguous(), edges[0], merged.contiguous(), weight, number)
+        _launch(kernels.merge_weight, _over(number, _EDGES), *args, BLOCK=_EDGES)
     out = weight.new_zeros(first.numel(), x.size(1))
     if out.numel():
         grid, tile = _tiles(x.size(0), x)
-        args = (x.contiguous(), weight, cluster, alone, out, *x.shape)
-        kernels.merge_rows[grid](*args, **tile)
+        args = (x.contiguous(), weight, cluster, alone, out, x.size(0))
+        _launch(kernels.merge_rows, grid, *args, **tile)
     return out.to(x.dtype), weight
 
 
@@ -453,13 +479,13 @@ def merge_backward(
     grad_x, grad_weight = torch.empty(x.shape, dtype=x.dtype, device=x.device), torch.empty_like(weight)
     if x.size(0):
         grid, tile = _tiles(x.size(0), x)
-        args = (grad.contiguous(), x.contiguous(), weight, cluster, grad_x, grad_weight, *x.shape)
-        kernels.merge_rows_backward[grid[:1]](*args, **tile)
+        args: tuple[Any, ...] = (grad.contiguous(), x.contiguous(), weight, cluster, grad_x, grad_weight, x.size(0))
+        _launch(kernels.merge_rows_backward, grid[:1], *args, **tile)
     edges, _ = _edges(edge_index)
     grad_score = weight.new_empty(edges.size(1))
     if grad_score.numel():
         args = (grad_weight, edges[0], merged.contiguous(), grad_score, grad_score.numel())
-        kernels.gather_merged[_over(grad_score.numel(), _EDGES)](*args, BLOCK=_EDGES)
+        _launch(kernels.gather_merged, _over(grad_score.numel(), _EDGES), *args, BLOCK=_EDGES)
     return grad_x, grad_score
 
 
@@ -471,7 +497,7 @@ def spread(x: Tensor, weight: Tensor, source: Tensor, target: Tensor, num_rows: 
     if number and x.size(1):
         grid, tile = _tiles(number, x)
         args: tuple[Any, ...] = (x.contiguous(), weight.contiguous(), source.contiguous(), target.contiguous(), out)
-        kernels.spread[grid](*args, number, x.size(1), **tile)
+        _launch(kernels.spread, grid, *args, number, **tile)
     return out.to(x.dtype)
 
 
@@ -484,5 +510,5 @@ def spread_backward(grad: Tensor, x: Tensor, weight: Tensor, source: Tensor, tar
         grid, tile = _tiles(number, x)
         ends = (source.contiguous(), target.contiguous())
         args = (grad.contiguous(), x.contiguous(), weight.contiguous(), *ends, grad_x, grad_weight)
-        kernels.spread_backward[grid[:1]](*args, number, x.size(1), **tile)
+        _launch(kernels.spread_backward, grid[:1], *args, number, **tile)
     return grad_x.to(x.dtype), grad_weight

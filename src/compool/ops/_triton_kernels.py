@@ -76,7 +76,7 @@ def start(parent, alone, batch, flags, N, HAS_BATCH: tl.constexpr, BLOCK: tl.con
 
 @_jit
 def start_and_project(
-    x, halves, ends, weight, parent, alone, batch, flags, N, D,
+    x, halves, ends, weight, parent, alone, batch, flags, N, D: tl.constexpr,
     TWO: tl.constexpr, HAS_BATCH: tl.constexpr, HAS_LIVE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """`start`; what a node adds to the scores of its edges, one number or TWO; and zero weights.
@@ -313,7 +313,7 @@ def merge_weight(score, source, merged, weight, E, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _add_rows(i, k, x, weight, alone, out, N, D, COLUMNS: tl.constexpr):
+def _add_rows(i, k, x, weight, alone, out, N, D: tl.constexpr, COLUMNS: tl.constexpr):
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside, columns = i < N, c < D
     single = inside & (tl.load(alone + i, mask=inside, other=0) != 0)
@@ -333,7 +333,7 @@ def _add_rows(i, k, x, weight, alone, out, N, D, COLUMNS: tl.constexpr):
 
 
 @_jit
-def merge_rows(x, weight, cluster, alone, out, N, D, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def merge_rows(x, weight, cluster, alone, out, N, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """Add each row, weighted, to its supernode's; rows of the tile's first supernode are summed before they are added.
 
     `out` comes in as zeros. A node alone stores its row. `weight` of a node alone becomes 1.
@@ -344,7 +344,7 @@ def merge_rows(x, weight, cluster, alone, out, N, D, ROWS: tl.constexpr, COLUMNS
 
 @_jit
 def number_and_merge(
-    x, weight, alone, out, parent, rank, batch, cluster, first, graph, N, D,
+    x, weight, alone, out, parent, rank, batch, cluster, first, graph, N, D: tl.constexpr,
     HAS_BATCH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """`number` and `merge_rows`."""
@@ -357,7 +357,9 @@ def number_and_merge(
 
 
 @_jit
-def merge_rows_backward(grad, x, weight, cluster, grad_x, grad_weight, N, D, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def merge_rows_backward(
+    grad, x, weight, cluster, grad_x, grad_weight, N, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
     i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     inside = i < N
     w = tl.load(weight + i, mask=inside, other=0.0)
@@ -384,7 +386,7 @@ def gather_merged(grad_weight, source, merged, out, E, BLOCK: tl.constexpr):
 
 
 @_jit
-def spread(x, weight, source, target, out, E, D, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def spread(x, weight, source, target, out, E, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """out[target] += weight · x[source]; `out` comes in as zeros."""
     e = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -400,7 +402,7 @@ def spread(x, weight, source, target, out, E, D, ROWS: tl.constexpr, COLUMNS: tl
 
 @_jit
 def spread_backward(
-    grad, x, weight, source, target, grad_x, grad_weight, E, D, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+    grad, x, weight, source, target, grad_x, grad_weight, E, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):
     """`grad_x` comes in as zeros."""
     e = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -421,7 +423,7 @@ def spread_backward(
 
 
 @_jit
-def row_products(grad, x, cluster, out, N, D, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def row_products(grad, x, cluster, out, N, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """out[i] = grad[cluster[i]] · x[i]: the gradient of a node's weight."""
     i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     inside = i < N
@@ -467,7 +469,7 @@ def edges_backward(
 
 @_jit
 def nodes_backward(
-    grad, x, weight, cluster, ends, halves, grad_x, grad_halves, N, D, TILES, PROGRAMS,
+    grad, x, weight, cluster, ends, halves, grad_x, grad_halves, N, TILES, PROGRAMS, D: tl.constexpr,
     TWO: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """The gradients of `x`, through the supernodes and through the scores, and of `halves`, which comes in as zeros."""
