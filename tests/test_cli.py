@@ -47,7 +47,7 @@ def test_recipes() -> None:
     result = run.invoke(app, ["recipes", "--json"])
     assert result.exit_code == 0
     rows = json.loads(result.stdout)
-    assert len(rows) == 48  # three methods, eight sets, two recipes
+    assert len(rows) == 54  # three methods, eight sets and the communities, two recipes
     assert {row["parameters"] for row in rows if row["dataset"] == "PROTEINS"} == {802, 156_291, 2_742}
     table = run.invoke(app, ["recipes", "--method", "gin", "--recipe", "paper"], env={"COLUMNS": "200"})
     assert "65,638" in table.stdout

@@ -118,6 +118,59 @@ def recipes(
     Console().print("Other data sets get each method's defaults, by their own features and classes.")
 
 
+@app.command(
+    epilog="Examples:  `compool run`,  `compool run PROTEINS NCI1 --data ~/data --replicas 10`,  "
+    "`compool run COLLAB --method gin --recipe paper --epochs 50`"
+)
+def run(
+    datasets: Annotated[
+        list[str] | None, typer.Argument(help="Data sets; none: the generated communities.", show_default=False)
+    ] = None,
+    method: Annotated[str, typer.Option(help="Methods, with commas between.")] = "component,edgepool,gin",
+    recipe: Annotated[str, typer.Option(help="fast, paper, or a TOML file of settings.")] = "fast",
+    number: Annotated[
+        int | None, typer.Option("--replicas", help="Trainings of each.", show_default="100, or 20 of the communities")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs.", show_default="the recipe's")] = None,
+    seed: Annotated[int, typer.Option(help="The study's seed.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    data: DataFolder = None,
+    store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
+    block: Annotated[int | None, typer.Option(help="Replicas in one training.", show_default="by free memory")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run.")] = False,
+) -> None:
+    """Train many replicas of each method on each data set, and store them as they finish.
+
+    What the store has is not trained again: after Ctrl-C, the same command goes on.
+    """
+    from compool import study
+    from compool.study.progress import Progress
+
+    names = datasets or ["communities"]
+    methods = [one.strip() for one in method.split(",") if one.strip()]
+    wanted = number or (20 if not datasets else 100)
+    changes = {} if epochs is None else {"epochs": epochs}
+    try:
+        chosen = [study.recipe(kind, name, recipe, **changes) for name in names for kind in methods]
+        plan = study.plan(chosen, wanted, seed, store, data, device, block)
+    except (ValueError, OSError) as error:
+        raise _stop(str(error)) from None
+    there = len(chosen) * wanted - sum(len(one.replicas) for one in plan)
+    print(f"{sum(len(one.replicas) for one in plan)} trainings to do in {len(plan)} blocks, {there} in {store} already")
+    if dry_run or not plan:
+        for one in plan:
+            print(f"{one.name}: {len(one.replicas)} replicas on {one.device}, {one.recipe.epochs} epochs")
+        return
+    try:
+        with Progress(plan) as progress:
+            for runs in study.run_here(plan, study.Store(store), progress.epoch):
+                progress.finished(runs)
+    except KeyboardInterrupt:
+        raise _stop(f"stopped; finished blocks are in {store}, and the same command goes on from there") from None
+    except (ValueError, OSError, RuntimeError) as error:
+        raise _stop(str(error)) from None
+
+
 def _describe(graphs: Any) -> dict[str, Any]:
     loops = 0 if graphs.looped is None else len(graphs.looped)
     labels = 0 if graphs.labels is None else int(graphs.labels.max()) + 1

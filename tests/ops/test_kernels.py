@@ -51,7 +51,10 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
     for self_loops in (False, True):
         both("connect", edge_index, cluster, number, self_loops, False)
     both("connect", edge_index, cluster, number, True, True)
-    both("contract", score, edge_index, num_nodes)
+    cluster, _, first = both("contract", score, edge_index, num_nodes)
+    pair_score = torch.rand(first.numel(), dtype=wide)
+    both("merge_pairs", x, pair_score, cluster)
+    both("merge_pairs_backward", torch.randn(first.numel(), 5, dtype=dtype), x, pair_score, cluster)
     both("contract", score.round(decimals=1), edge_index, num_nodes)  # many equal scores
     check_layers(both, x, edge_index)
 
@@ -127,6 +130,8 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
         "spread_backward": (grad[:number], x, score, edge_index[0], parts[0][edge_index[1]]),
         "connect": (edge_index, parts[0], number, False, False),
         "contract": (score, edge_index, 20),
+        "merge_pairs": (x, weight, torch.arange(20) // 2),
+        "merge_pairs_backward": (grad, x, weight, torch.arange(20) // 2),
         "pool": (x, torch.randn(2, 5), torch.ones(1), edge_index, None, "tanh", 0.1, False),
         "pool_backward": (grad[:number], None, x, x[:2], edge_index, score, parts[0], merged, weight, "tanh"),
         "pool_in_place": (x, x[:2], torch.ones(1), pairs, rows, weight > -9, "tanh", 0.1, False),

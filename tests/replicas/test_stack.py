@@ -13,6 +13,7 @@ NETWORKS = {
     "CPCL": lambda width: nn.Network("CPCL", width, 8, 2),
     "CCPCCPCLL": lambda width: nn.Network("CCPCCPCLL", width, 6, 3, readout="sum"),
     "all, symmetric": lambda width: nn.Network("CPCL", width, 8, 2, weights="all", symmetric=True),
+    "PCL": lambda width: nn.Network("PCL", width, 8, 2),
     "SSESSESLL": lambda width: nn.Network("SSESSESLL", width, 4, 3),
     "GIN": lambda width: nn.GIN(width, 6, 3, dropout=0.0),
     "GIN, mean": lambda width: nn.GIN(width, 6, 2, dropout=0.0, readout="mean"),

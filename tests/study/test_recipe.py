@@ -43,7 +43,10 @@ def test_the_paper_counts_nineteen() -> None:
 def test_every_method_has_both_recipes_of_every_set() -> None:
     found = {(one.method, one.dataset, one.name) for one in recipes()}
     assert found == {
-        (method, dataset, name) for method in METHODS for dataset in PAPER["component"] for name in ("fast", "paper")
+        (method, dataset, name)
+        for method in METHODS
+        for dataset in [*PAPER["component"], "communities"]
+        for name in ("fast", "paper")
     }
 
 

@@ -132,6 +132,22 @@ def _descending(values: Tensor) -> NDArray[np.int64]:
     return np.sort((rank << 32) | np.arange(len(rank))) & 0xFFFFFFFF
 
 
+def merge_pairs(x: Tensor, supernode_score: Tensor, cluster: Tensor) -> Tensor:
+    ready = _ready(x)
+    out = _empty_like(ready, supernode_score.size(0))
+    seen = np.zeros(out.size(0), np.uint8)
+    kernels.merge_pairs(ready.numpy(), supernode_score.contiguous().numpy(), cluster.numpy(), seen, out.numpy())
+    return out.to(x.dtype)
+
+
+def merge_pairs_backward(grad: Tensor, x: Tensor, supernode_score: Tensor, cluster: Tensor) -> tuple[Tensor, Tensor]:
+    ready = _ready(x)
+    grad_x, grad_score = _empty_like(ready, x.size(0)), torch.zeros_like(supernode_score)
+    args = (_ready(grad), ready, supernode_score.contiguous(), cluster, grad_x, grad_score)
+    kernels.merge_pairs_backward(*(t.numpy() for t in args))
+    return grad_x.to(x.dtype), grad_score
+
+
 def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
     ready = _ready(x)
     out = _empty_like(ready, ptr.size(0) - 1)

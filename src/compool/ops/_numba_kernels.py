@@ -177,6 +177,36 @@ def contract(order, source, target, cluster, chosen, first):
 
 
 @_jit
+def merge_pairs(x, score, cluster, seen, out):
+    """`seen`, how many members were, comes in as zeros."""
+    for i in range(x.shape[0]):
+        k = cluster[i]
+        member, row, s = x[i], out[k], score[k]
+        if seen[k]:  # the second of a pair
+            for c in range(row.size):
+                row[c] = (row[c] + member[c]) * s
+        else:
+            row[:] = member
+        seen[k] += 1
+    for k in range(seen.size):
+        if seen[k] == 1 and score[k] != 1:  # a contracted self-loop
+            out[k] *= score[k]
+
+
+@_jit
+def merge_pairs_backward(grad, x, score, cluster, grad_x, grad_score):
+    """`grad_score` comes in as zeros."""
+    for i in range(x.shape[0]):
+        k = cluster[i]
+        supernode, member, out, s = grad[k], x[i], grad_x[i], score[k]
+        total = grad_score.dtype.type(0)
+        for c in range(out.size):
+            total += supernode[c] * member[c]
+            out[c] = s * supernode[c]
+        grad_score[k] += total
+
+
+@_jit
 def connect_rows(source, target, cluster, self_loops, input_loops, start, row, seen, length):
     """Gather the distinct neighbours of each supernode, sorted: those of k are row[start[k]:][:length[k]].
 

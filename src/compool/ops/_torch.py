@@ -215,6 +215,18 @@ def contract(edge_score: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[Te
     return cluster, edges, first
 
 
+def merge_pairs(x: Tensor, supernode_score: Tensor, cluster: Tensor) -> Tensor:
+    every, ones = torch.arange(x.size(0), device=x.device), torch.ones_like(cluster, dtype=supernode_score.dtype)
+    sums: Tensor = kernel("spread", x)(x, ones, every, cluster, supernode_score.size(0))
+    return (sums * supernode_score.unsqueeze(1)).to(x.dtype)
+
+
+def merge_pairs_backward(grad: Tensor, x: Tensor, supernode_score: Tensor, cluster: Tensor) -> tuple[Tensor, Tensor]:
+    every = torch.arange(x.size(0), device=x.device)
+    grad_x, grad_node = kernel("spread_backward", x)(grad, x, supernode_score[cluster], every, cluster)
+    return grad_x, torch.zeros_like(supernode_score).index_add_(0, cluster, grad_node)
+
+
 def grouped_linear(x: Tensor, weight: Tensor, ptr: Tensor) -> Tensor:
     out = x.new_empty(x.size(0), weight.size(1))
     for (low, high), one in zip(_segments(ptr), weight, strict=True):

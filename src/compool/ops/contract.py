@@ -1,12 +1,12 @@
 """Edge contraction (Diehl 2019): pairs of nodes instead of components."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from compool.ops._library import operator, unknown_size
-from compool.ops.merge import spread
 
 
 def _shape(edge_score: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -17,6 +17,16 @@ def _shape(edge_score: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[Tens
 
 _contract = operator(
     "contract(Tensor edge_score, Tensor edge_index, SymInt num_nodes) -> (Tensor, Tensor, Tensor)", _shape
+)
+
+
+_merge_pairs = operator(
+    "merge_pairs(Tensor x, Tensor supernode_score, Tensor cluster) -> Tensor",
+    lambda x, supernode_score, cluster: x.new_empty(supernode_score.size(0), x.size(1)),
+)
+_merge_pairs_backward = operator(
+    "merge_pairs_backward(Tensor grad, Tensor x, Tensor supernode_score, Tensor cluster) -> (Tensor, Tensor)",
+    lambda grad, x, supernode_score, cluster: (x.new_empty(x.shape), supernode_score.new_empty(supernode_score.shape)),
 )
 
 
@@ -78,7 +88,19 @@ def merge_pairs(x: Tensor, edge_score: Tensor, edge_index: Tensor, parts: Contra
                 [5.]]), tensor([0.5000, 1.0000]))
     """
     pair = parts.cluster[edge_index[0, parts.chosen]]
-    supernode_score = edge_score.new_ones(parts.number).index_put((pair,), edge_score[parts.chosen]).to(x.dtype)
-    every = torch.arange(x.size(0), device=x.device)
-    sums = spread(x, torch.ones_like(every, dtype=edge_score.dtype), every, parts.cluster, parts.number)
-    return sums * supernode_score.unsqueeze(1), supernode_score
+    supernode_score = edge_score.new_ones(parts.number).index_put((pair,), edge_score[parts.chosen])
+    return cast(Tensor, _MergePairs.apply(x, supernode_score, parts.cluster)), supernode_score.to(x.dtype)
+
+
+class _MergePairs(torch.autograd.Function):
+    """Sum first, then multiply, as PyG does: so unpooling, which divides, gives back whole numbers."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, supernode_score: Tensor, cluster: Tensor) -> Tensor:
+        ctx.save_for_backward(x, supernode_score, cluster)
+        return cast(Tensor, _merge_pairs(x, supernode_score, cluster))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return *_merge_pairs_backward(grad, *ctx.saved_tensors), None

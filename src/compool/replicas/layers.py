@@ -155,7 +155,7 @@ class BatchNorm(Module):
             shift = self.bias - self.running_mean * scale
             repeated = ops.segment_repeat(torch.cat([scale, shift], 1), union.ptr, rows)
             return torch.addcmul(repeated[:, x.size(1) :], x, repeated[:, : x.size(1)])
-        number = union.ptr.diff().unsqueeze(1).to(x.dtype)
+        number = union.ptr.diff().clamp(min=1).unsqueeze(1).to(x.dtype)
         mean = ops.segment_sum(x, union.ptr) / number
         centred = x - ops.segment_repeat(mean, union.ptr, rows)
         variance = ops.segment_sum(centred * centred, union.ptr) / number

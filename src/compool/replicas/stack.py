@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
+import torch.nn.functional as F
 import torch_geometric.nn as pyg
 from torch import Tensor
 from torch.nn import Module, ModuleList
@@ -87,6 +88,8 @@ class Network(_Stack):
         """The logits of each graph, from the features [N, d], or the columns of one-hot features [N]."""
         kept = []
         last = len(self.layers) - 1
+        if x.dim() == 1 and self.letters[0] in "PE":  # pooling adds features up: columns do not do
+            x = F.one_hot(x, self.settings[0]["in_channels"]).to(next(self.parameters()).dtype)
         for at, (letter, module) in enumerate(zip(self.letters, self.layers, strict=True)):
             layer, key = cast(Any, module), self.key(union, at)
             if letter in "PE":

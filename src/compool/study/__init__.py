@@ -1,5 +1,7 @@
-"""The paper's evaluation: recipes of methods on data sets."""
+"""The paper's evaluation: recipes of methods on data sets, their training, and the store of their runs."""
 
 from compool.study.recipe import METHODS, Recipe, recipe, recipes
+from compool.study.run import Block, plan, run_here, train_block
+from compool.study.store import Run, Store
 
-__all__ = ["METHODS", "Recipe", "recipe", "recipes"]
+__all__ = ["METHODS", "Block", "Recipe", "Run", "Store", "plan", "recipe", "recipes", "run_here", "train_block"]

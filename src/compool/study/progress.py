@@ -1,0 +1,68 @@
+"""What a study shows while it runs: a bar on a terminal, plain lines elsewhere."""
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import rich.progress
+from rich.console import Console
+
+from compool.replicas.trainer import Curves
+from compool.study.run import Block
+from compool.study.store import Run
+
+EVERY = 10.0  # seconds between plain lines
+
+
+class Progress:
+    """Counts epochs of all replicas; `epoch` and `finished` are called by whoever runs the blocks."""
+
+    def __init__(self, plan: Sequence[Block], console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True)
+        self.total = sum(len(block.replicas) * block.recipe.epochs for block in plan)
+        self.done = 0
+        self.start = self.last = time.monotonic()
+        self.bar = rich.progress.Progress(
+            rich.progress.TextColumn("{task.description}"),
+            rich.progress.BarColumn(),
+            rich.progress.TaskProgressColumn(),
+            rich.progress.TimeRemainingColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self.task = self.bar.add_task("starting", total=self.total)
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.bar.stop()
+
+    def epoch(self, block: Block, epoch: int, curves: Curves) -> None:
+        """An epoch of a block is over."""
+        self.done += len(block.replicas)
+        text = f"{block.name}: {len(block.replicas)} replicas, epoch {epoch}/{block.recipe.epochs}, {_seen(curves)}"
+        self.bar.update(self.task, completed=self.done, description=text)
+        now = time.monotonic()
+        if not self.console.is_terminal and now - self.last > EVERY:
+            self.last = now
+            left = (now - self.start) * (self.total / self.done - 1)
+            self.console.print(f"{text}, {left:.0f} s left", soft_wrap=True, highlight=False)
+
+    def finished(self, runs: Sequence[Run]) -> None:
+        """A block is stored."""
+        first = runs[0]
+        tests = [run.test for run in runs if run.test is not None]
+        mean = f"test accuracy {sum(tests) / len(tests):.1%}" if tests else "no accuracy"
+        failed = sum(run.status == "failed" for run in runs)
+        text = f"{first.dataset} {first.method}: {len(runs)} replicas stored, {mean}, {first.seconds * len(runs):.0f} s"
+        self.console.print(text + (f", {failed} failed" if failed else ""), soft_wrap=True, highlight=False)
+
+
+def _seen(curves: Curves) -> str:
+    loss, validation = (float(rows[-1].nanmean()) for rows in (curves.loss, curves.validation))
+    kept = curves.kept[-1].mean(0).tolist()
+    levels = f", kept {' '.join(f'{level:.0%}' for level in kept)}" if kept else ""
+    return f"loss {loss:.3f}, validation {validation:.1%}{levels}"

@@ -1,0 +1,209 @@
+"""From a list of what to train to runs in a store. One function trains a block of replicas, wherever it is called."""
+
+import hashlib
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import compool
+from compool import data, replicas
+from compool.replicas.trainer import Curves, Settings, train
+from compool.study.recipe import Recipe
+from compool.study.store import Run, Store
+
+Report = Callable[["Block", int, Curves], None]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Replicas of one method on one data set that are trained together."""
+
+    recipe: Recipe
+    seed: int
+    replicas: tuple[int, ...]
+    folder: Path | None = None
+    """Where the data set is; None: generated, cached, or downloaded."""
+    device: str = "cpu"
+
+    @property
+    def name(self) -> str:
+        """What is trained, in words."""
+        return f"{self.recipe.dataset} {self.recipe.method}"
+
+    def halves(self) -> tuple["Block", "Block"]:
+        """Two blocks of half the replicas."""
+        middle = len(self.replicas) // 2
+        return replace(self, replicas=self.replicas[:middle]), replace(self, replicas=self.replicas[middle:])
+
+
+def load(recipe: Recipe, folder: Path | None) -> data.GraphSet:
+    """The data set of a recipe."""
+    return data.communities() if recipe.dataset == "communities" else data.load(recipe.files or recipe.dataset, folder)
+
+
+def missing(
+    store: Store | None, recipe: Recipe, number: int, seed: int, size: int, folder: Path | None, device: str
+) -> list[Block]:
+    """Blocks of at most `size` replicas for those of replicas 0 to `number` − 1 that the store has not."""
+    there = store.replicas(recipe.dataset, recipe.method, recipe.checksum, seed) if store else set()
+    todo = [replica for replica in range(number) if replica not in there]
+    parts = [tuple(todo[at : at + size]) for at in range(0, len(todo), size)]
+    return [Block(recipe, seed, part, folder, device) for part in parts]
+
+
+def plan(
+    recipes: Sequence[Recipe],
+    number: int,
+    seed: int,
+    store: Path,
+    folder: Path | None = None,
+    device: str = "auto",
+    size: int | None = None,
+) -> list[Block]:
+    """The blocks that `number` replicas of each recipe lack in a store; reads the data sets, so that errors come first.
+
+    Args:
+        recipes: what to train.
+        number: replicas 0 to `number` − 1 of each.
+        seed: the study's seed.
+        store: the study's file; need not exist.
+        folder: where the data sets are.
+        device: ``"cpu"``, ``"cuda"``, or ``"auto"``: a GPU if there is one.
+        size: replicas in a block; by default by free memory.
+    """
+    if number < 1 or (size is not None and size < 1):
+        raise ValueError(f"replicas and block must be at least 1, got {number} and {size}")
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
+        raise ValueError(f"device must be cpu, cuda or auto, and there; got {device}")
+    opened = Store(store) if store.exists() else None
+    blocks = []
+    for recipe in recipes:
+        graphs = load(recipe, folder)
+        data.features(graphs, recipe.features)
+        most = size or block_size(recipe, graphs, _free_memory(device))
+        blocks += missing(opened, recipe, number, seed, most, folder, device)
+    return blocks
+
+
+def _free_memory(device: str) -> int:
+    if device == "cuda":
+        return torch.cuda.mem_get_info()[0]
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def block_size(recipe: Recipe, graphs: data.GraphSet, free: int) -> int:
+    """How many replicas fit in so many bytes: what a step keeps for the backward pass, by a rough count."""
+    nodes, edges = (total / len(graphs) for total in (graphs.num_nodes, graphs.num_edges))
+    width = recipe.hidden * (len(recipe.layers) + 2) * 4
+    replica = recipe.batch * (nodes * width * 4 + edges * 64)
+    return max(1, min(int(0.5 * free / replica), 100 if free > 2**36 else 10))
+
+
+def train_block(block: Block, report: Report | None = None) -> list[Run]:
+    """Train the replicas of a block; their runs. Without side effects: whoever calls this stores them."""
+    recipe, start = block.recipe, time.perf_counter()
+    graphs = load(recipe, block.folder)
+    features = data.features(graphs, recipe.features)
+    splits = [data.split(graphs, replica, block.seed) for replica in block.replicas]
+    streams = [_stream(graphs.name, block.seed, replica) for replica in block.replicas]
+    networks = [_network(recipe, features.width, graphs.num_classes, int(weights)) for weights, _ in streams]
+    stack = replicas.stack(networks).to(block.device)
+    keys = torch.tensor([int(key) for _, key in streams], device=block.device)
+    same = torch.ones(len(keys))
+    settings = Settings(
+        recipe.epochs,
+        recipe.batch,
+        same * recipe.lr,
+        recipe.halve,
+        same * recipe.weight_decay,
+        recipe.optimizer == "adamw",
+    )
+    told = None if report is None else lambda epoch, curves: report(block, epoch, curves)
+    trained = train(stack, replicas.Graphs(graphs, features, block.device), splits, keys, settings, told)
+    seconds = (time.perf_counter() - start) / len(splits)
+    common: dict[str, Any] = {
+        "dataset": recipe.dataset,
+        "method": recipe.method,
+        "recipe": recipe.name,
+        "recipe_checksum": recipe.checksum,
+        "settings": asdict(recipe),
+        "seed": block.seed,
+        "parameters": sum(parameter.numel() for parameter in networks[0].parameters()),
+        "seconds": seconds,
+        "block": len(splits),
+        "device": _device_name(block.device),
+        "versions": {"compool": compool.__version__, "torch": torch.__version__, "python": platform.python_version()},
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    runs = []
+    for at, (replica, split) in enumerate(zip(block.replicas, splits, strict=True)):
+        curves = {
+            name: [_plain(row[at]) for row in getattr(trained.curves, name)]
+            for name in ("loss", "validation", "test", "kept")
+        }
+        epoch = int(trained.epoch[at])
+        found = {
+            "status": "failed" if trained.failed[at] else "done",
+            "test": float(trained.test[at]) if epoch > 0 else None,
+            "validation": float(trained.validation[at]) if epoch > 0 else None,
+            "epoch": epoch if epoch > 0 else None,
+            "kept": curves["kept"][epoch - 1] if epoch > 0 else [],
+        }
+        runs.append(Run(replica=replica, split_checksum=split.checksum, curves=curves, **found, **common))
+    return runs
+
+
+def run_here(blocks: Sequence[Block], store: Store, report: Report | None = None) -> Iterator[list[Run]]:
+    """Train blocks one after another in this process, and store each when it is finished.
+
+    A block that is too large for the memory is halved.
+    """
+    todo = list(blocks)
+    while todo:
+        block = todo.pop(0)
+        try:
+            runs = train_block(block, report)
+        except (MemoryError, torch.OutOfMemoryError):
+            if len(block.replicas) == 1:
+                raise
+            todo[:0] = block.halves()
+            continue
+        store.add(runs)
+        yield runs
+
+
+def _stream(name: str, seed: int, replica: int) -> np.ndarray:
+    """The seed of a replica's initial weights and its random key: by data set, study seed and replica alone."""
+    digest = hashlib.sha256(f"{name}, training".encode()).digest()
+    words = np.random.SeedSequence([int.from_bytes(digest[:8], "little"), seed, replica])
+    return words.generate_state(2, np.uint64).astype(np.int64)
+
+
+def _network(recipe: Recipe, width: int, classes: int, seed: int) -> torch.nn.Module:
+    """The network with the initial weights of a seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return recipe.network(width, classes)
+
+
+def _device_name(device: str) -> str:
+    return (
+        torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.processor() or platform.machine()
+    )
+
+
+def _plain(value: torch.Tensor) -> Any:
+    """Numbers for JSON: six digits, None where there is none."""
+    if value.dim():
+        return [_plain(one) for one in value]
+    return round(float(value), 6) if value.isfinite() else None

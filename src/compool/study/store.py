@@ -1,0 +1,140 @@
+"""Where finished runs are kept: one SQLite file a study."""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+# Each entry takes the file from the version of its place to the next
+_MIGRATIONS = (
+    """
+    CREATE TABLE runs (
+        dataset TEXT NOT NULL,
+        method TEXT NOT NULL,
+        recipe TEXT NOT NULL,
+        recipe_checksum TEXT NOT NULL,
+        settings TEXT NOT NULL,
+        seed INTEGER NOT NULL,
+        replica INTEGER NOT NULL,
+        split_checksum TEXT NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('done', 'failed')),
+        test REAL,
+        validation REAL,
+        epoch INTEGER,
+        kept TEXT NOT NULL,
+        parameters INTEGER NOT NULL,
+        seconds REAL NOT NULL,
+        block INTEGER NOT NULL,
+        device TEXT NOT NULL,
+        versions TEXT NOT NULL,
+        finished TEXT NOT NULL,
+        curves TEXT NOT NULL,
+        PRIMARY KEY (dataset, method, recipe_checksum, seed, replica)
+    ) STRICT
+    """,
+)
+_JSON = ("settings", "kept", "versions", "curves")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """The result of one replica."""
+
+    dataset: str
+    method: str
+    recipe: str
+    recipe_checksum: str
+    settings: dict[str, Any]
+    """The recipe's."""
+    seed: int
+    replica: int
+    split_checksum: str
+    status: str
+    """``"done"``, or ``"failed"`` if its loss was no longer finite."""
+    test: float | None
+    """Accuracy on the test graphs, at the epoch of the best validation accuracy."""
+    validation: float | None
+    epoch: int | None
+    kept: list[float]
+    """The share of nodes kept after each pooling layer, at that epoch, on the validation graphs."""
+    parameters: int
+    seconds: float
+    """Of its block, divided by the replicas in it."""
+    block: int
+    """How many replicas were trained together."""
+    device: str
+    versions: dict[str, str]
+    finished: str
+    curves: dict[str, list[Any]]
+    """What was seen in each epoch: loss, validation, test, kept."""
+
+
+class Store:
+    """A study's file. Several processes may write to it; a killed one leaves it whole.
+
+    Example:
+        >>> store = Store(getfixture("tmp_path") / "study.sqlite")
+        >>> store.add([])
+        >>> list(store.runs())
+        []
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with self._connection() as connection:
+                self._migrate(connection)
+        except sqlite3.DatabaseError as error:
+            raise ValueError(f"{path} is no study, or damaged ({error})") from None
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > len(_MIGRATIONS):
+            raise ValueError(f"{self.path} was written by a newer version of compool (format {version})")
+        for number in range(version, len(_MIGRATIONS)):
+            connection.execute("BEGIN IMMEDIATE")
+            (now,) = connection.execute("PRAGMA user_version").fetchone()
+            if now == number:  # else another process was faster
+                connection.execute(_MIGRATIONS[number])
+                connection.execute(f"PRAGMA user_version = {number + 1}")
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(self.path, timeout=60, isolation_level=None)) as connection:
+            connection.row_factory = sqlite3.Row
+            yield connection
+
+    def add(self, runs: Iterable[Run]) -> None:
+        """Keep runs, all or none. One that is there already is left as it is."""
+        rows = [_encoded(run) for run in runs]
+        names = [field.name for field in fields(Run)]
+        marks = ", ".join(f":{name}" for name in names)
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            insert = f"INSERT INTO runs ({', '.join(names)}) VALUES ({marks}) ON CONFLICT DO NOTHING"
+            connection.executemany(insert, rows)
+            connection.execute("COMMIT")
+
+    def runs(self, datasets: Sequence[str] = (), methods: Sequence[str] = ()) -> Iterator[Run]:
+        """All runs, or those of some data sets and methods, in order."""
+        with self._connection() as connection:
+            found = connection.execute("SELECT * FROM runs ORDER BY dataset, method, recipe, seed, replica").fetchall()
+        for row in found:
+            if (not datasets or row["dataset"] in datasets) and (not methods or row["method"] in methods):
+                yield Run(**{key: json.loads(row[key]) if key in _JSON else row[key] for key in row.keys()})  # noqa: SIM118
+
+    def replicas(self, dataset: str, method: str, recipe_checksum: str, seed: int) -> set[int]:
+        """Which replicas are there."""
+        query = "SELECT replica FROM runs WHERE dataset = ? AND method = ? AND recipe_checksum = ? AND seed = ?"
+        with self._connection() as connection:
+            return {row["replica"] for row in connection.execute(query, (dataset, method, recipe_checksum, seed))}
+
+
+def _encoded(run: Run) -> dict[str, Any]:
+    row = asdict(run)
+    return row | {name: json.dumps(row[name]) for name in _JSON}

@@ -1,0 +1,126 @@
+"""Training many replicas at once against training them one by one, and against torch's own optimizers."""
+
+import pytest
+import torch
+
+from compool import nn, replicas
+from compool.data import features, split
+from compool.replicas.adam import Adam
+from compool.replicas.trainer import Settings, Trained, _shuffled, evaluate, train
+from tests.replicas.batches import graph_set
+
+KEYS = torch.tensor([11, 22, 33, 44])
+MAKE = {
+    "CPCL": lambda dropout: nn.Network("CPCL", 5, 8, 2, dropout),
+    "SESL": lambda dropout: nn.Network("SESL", 5, 8, 2, dropout),
+    "GIN": lambda dropout: nn.GIN(5, 8, 2, dropout),
+}
+
+
+def trained(name: str, which: list[int], epochs: int = 3, break_one: int | None = None, how: float = 1e308) -> Trained:
+    """Some of four replicas that differ in dropout and learning rate, in float64."""
+    graphs = graph_set(40)
+    chosen = features(graphs)
+    torch.manual_seed(0)
+    networks = [MAKE[name](dropout).double() for dropout in (0.0, 0.1, 0.3, 0.5)]
+    if break_one is not None:
+        list(networks[break_one].parameters())[0 if name == "CPCL" else -2].data.fill_(how)
+    stack = replicas.stack([networks[replica] for replica in which]).double()
+    lr, decay = torch.tensor([0.01, 0.02, 0.03, 0.04]), torch.tensor([0.0, 0.1, 0.01, 0.0])
+    settings = Settings(epochs, 8, lr[which], 2, decay[which])
+    splits = [split(graphs, replica) for replica in which]
+    return train(stack, replicas.Graphs(graphs, chosen, dtype=torch.float64), splits, KEYS[which], settings)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_alone_or_with_others_is_the_same_training(name: str) -> None:
+    together = trained(name, [0, 1, 2, 3])
+    for replica in (0, 3):
+        alone = trained(name, [replica])
+        for curve in ("loss", "validation", "test", "kept"):
+            ours = torch.stack(getattr(together.curves, curve))[:, replica]
+            theirs = torch.stack(getattr(alone.curves, curve))[:, 0]
+            torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+        assert together.epoch[replica] == alone.epoch[0]
+
+
+def test_the_best_validation_picks_the_epoch_and_of_equals_the_later() -> None:
+    found = trained("CPCL", [0, 1, 2, 3], epochs=12)
+    validation, test = torch.stack(found.curves.validation), torch.stack(found.curves.test)
+    ties = 0
+    for replica in range(4):
+        curve = validation[:, replica]
+        best = max(epoch for epoch in range(12) if curve[epoch] == curve.max())
+        ties += int((curve == curve.max()).sum()) > 1
+        assert int(found.epoch[replica]) == best + 1
+        assert float(found.test[replica]) == float(test[best, replica])
+        assert float(found.validation[replica]) == float(curve.max())
+    assert ties
+
+
+@pytest.mark.parametrize("how", [1e308, torch.nan])  # features overflow, so that scores are NaN; all is NaN
+@pytest.mark.parametrize("name", ["CPCL", "GIN"])
+def test_a_replica_that_breaks_is_stopped_and_the_others_go_on(name: str, how: float) -> None:
+    found, whole = trained(name, [0, 1, 2, 3], break_one=1, how=how), trained(name, [0, 1, 2, 3])
+    assert found.failed.tolist() == [False, True, False, False]
+    others = torch.tensor([0, 2, 3])
+    torch.testing.assert_close(torch.stack(found.curves.loss)[:, others], torch.stack(whole.curves.loss)[:, others])
+    assert torch.stack(found.curves.loss)[:, 1].isnan().all()
+    assert int(found.epoch[1]) == -1
+
+
+@pytest.mark.parametrize("decoupled", [True, False])
+def test_adam_is_torch_s(decoupled: bool) -> None:
+    torch.manual_seed(0)
+    networks = [nn.Network("CL", 3, 4, 2).double() for _ in range(3)]
+    stack = replicas.stack(networks).double()
+    lr, decay = torch.tensor([0.1, 0.01, 0.05]).double(), torch.tensor([0.0, 0.1, 0.5]).double()
+    kind = torch.optim.AdamW if decoupled else torch.optim.Adam
+    theirs = [
+        kind(network.parameters(), lr=float(one), weight_decay=float(two))
+        for network, one, two in zip(networks, lr, decay, strict=True)
+    ]
+    ours = Adam(stack, lr, decay, decoupled)
+    for _ in range(4):
+        for parameter, *singles in zip(stack.parameters(), *(one.parameters() for one in networks), strict=True):
+            parameter.grad = torch.randn_like(parameter)
+            for replica, single in enumerate(singles):
+                single.grad = parameter.grad[replica].clone()
+        ours.step()
+        for optimizer in theirs:
+            optimizer.step()
+    for parameter, *singles in zip(stack.parameters(), *(one.parameters() for one in networks), strict=True):
+        torch.testing.assert_close(parameter, torch.stack([single.detach() for single in singles]))
+
+
+def test_orders_are_permutations_of_their_own() -> None:
+    ids = torch.arange(50).repeat(3, 1)
+    ids[2, 40:] = -1
+    first, second = _shuffled(ids, KEYS[:3]), _shuffled(ids, KEYS[1:4])
+    for row, before in zip(first, ids, strict=True):
+        assert sorted(row.tolist()) == sorted(before.tolist())
+    assert (first[2, 40:] == -1).all()
+    assert first[0].tolist() != first[1].tolist() != ids[0].tolist()
+    assert torch.equal(first[1], second[0])  # by its key, whatever else is there
+    places = torch.stack([_shuffled(ids[:1], KEYS[:1] + shift)[0].argsort() for shift in range(2000)]).float()
+    torch.testing.assert_close(places.mean(0), torch.full((50,), 24.5), atol=1.5, rtol=0)  # four standard deviations
+
+
+def test_accuracy_by_hand() -> None:
+    graphs = graph_set(40)
+    chosen = features(graphs)
+    networks = [nn.Network("CPCL", 5, 8, 2) for _ in range(2)]
+    stack = replicas.stack(networks)
+    ids = torch.tensor([[0, 3, 7, 9, -1], [1, 2, 3, 4, 5]])
+    accuracy, kept = evaluate(stack, replicas.Graphs(graphs, chosen), ids)
+    for replica, network in enumerate(networks):
+        right, nodes, supernodes = [], 0, 0
+        for index in ids[replica][ids[replica] >= 0].tolist():
+            data = graphs[index]
+            right.append(int(network(data.x, data.edge_index, None, 1) > 0) == int(data.y))
+            nodes += data.num_nodes
+            supernodes += network.layers[1](network.layers[0](data.x, data.edge_index).relu(), data.edge_index).x.size(
+                0
+            )
+        assert float(accuracy[replica]) == pytest.approx(sum(right) / len(right))
+        assert float(kept[replica, 0]) == pytest.approx(supernodes / nodes)

@@ -1,0 +1,79 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from compool import study
+from compool.data import communities
+
+
+def small(method: str = "component", **changes: object) -> study.Recipe:
+    return study.recipe(method, "communities", **{"epochs": 2, "hidden": 4} | changes)
+
+
+@pytest.fixture(autouse=True)
+def _few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred generated graphs rather than 1,200."""
+    graphs = communities(99)
+    monkeypatch.setattr("compool.study.run.load", lambda recipe, folder: graphs)
+
+
+def test_runs_are_stored_and_gaps_filled(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    blocks = study.plan([small()], 5, 0, path, device="cpu", size=2)
+    assert [block.replicas for block in blocks] == [(0, 1), (2, 3), (4,)]
+    assert not path.exists()  # a plan writes nothing
+    store = study.Store(path)
+    list(study.run_here(blocks[1:2], store))
+    again = study.plan([small()], 5, 0, path, device="cpu", size=2)
+    assert [block.replicas for block in again] == [(0, 1), (4,)]
+    list(study.run_here(again, store))
+    assert study.plan([small()], 5, 0, path, device="cpu") == []
+    assert [run.replica for run in store.runs()] == [0, 1, 2, 3, 4]
+    assert len(study.plan([small(lr=0.5)], 5, 0, path, device="cpu", size=5)) == 1  # other settings: another run
+    assert len(study.plan([small()], 5, 1, path, device="cpu", size=5)) == 1  # another seed
+
+
+@pytest.mark.parametrize("method", study.METHODS)
+def test_what_a_run_says(method: str) -> None:
+    block = study.Block(small(method), seed=3, replicas=(4, 7))
+    seen: list[int] = []
+    one, two = study.train_block(block, lambda _, epoch, curves: seen.append(epoch))
+    assert seen == [1, 2]
+    assert (one.replica, two.replica, one.seed, one.status, one.block) == (4, 7, 3, "done", 2)
+    assert one.split_checksum != two.split_checksum
+    assert one.parameters == sum(p.numel() for p in block.recipe.network().parameters())
+    assert len(one.curves["loss"]) == len(one.curves["kept"]) == 2
+    assert one.test == pytest.approx(one.curves["test"][one.epoch - 1], abs=1e-6)
+    assert len(one.kept) == {"component": 1, "edgepool": 1, "gin": 0}[method]
+    (alone,) = study.train_block(study.Block(small(method), seed=3, replicas=(7,)))
+    assert alone.curves["loss"] == pytest.approx(two.curves["loss"], abs=1e-4)  # float32
+    assert alone.split_checksum == two.split_checksum
+
+
+def test_a_block_that_does_not_fit_is_halved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = study.train_block
+
+    def narrow(block: study.Block, report: object = None) -> list[study.Run]:
+        if len(block.replicas) > 1:
+            raise torch.OutOfMemoryError
+        return real(block)
+
+    monkeypatch.setattr("compool.study.run.train_block", narrow)
+    store = study.Store(tmp_path / "study.sqlite")
+    stored = list(study.run_here([study.Block(small(), 0, (0, 1, 2))], store))
+    assert [len(runs) for runs in stored] == [1, 1, 1]
+    assert len(list(store.runs())) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"number": 0}, "replicas and block must be at least 1, got 0"),
+        ({"size": 0}, "replicas and block must be at least 1"),
+        ({"device": "tpu"}, "device must be cpu, cuda or auto, and there; got tpu"),
+    ],
+)
+def test_wrong_plans(changes: dict[str, object], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        study.plan(**{"recipes": [small()], "number": 2, "seed": 0, "store": tmp_path / "s"} | changes)

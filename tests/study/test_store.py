@@ -1,0 +1,107 @@
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from compool.study import Run, Store
+
+CODE = """
+import sys
+from pathlib import Path
+from compool.study import Store
+from tests.study.test_store import example
+store = Store(Path(sys.argv[1]))
+for replica in range(int(sys.argv[2]), 10**6):
+    store.add([example(2 * replica), example(2 * replica + 1)])
+    print(replica, flush=True)
+"""
+
+
+def example(replica: int, **changes: object) -> Run:
+    fields = {
+        "dataset": "NCI1",
+        "method": "component",
+        "recipe": "fast",
+        "recipe_checksum": "0123",
+        "settings": {"lr": 0.1},
+        "seed": 0,
+        "replica": replica,
+        "split_checksum": "4567",
+        "status": "done",
+        "test": 0.75,
+        "validation": 0.8,
+        "epoch": 3,
+        "kept": [0.5],
+        "parameters": 802,
+        "seconds": 1.5,
+        "block": 10,
+        "device": "cpu",
+        "versions": {"torch": "2.13.0"},
+        "finished": "2026-11-15T12:00:00+00:00",
+        "curves": {"loss": [0.7, None], "validation": [0.5, 0.8], "test": [0.5, 0.75], "kept": [[1.0], [0.5]]},
+    }
+    return Run(**fields | changes)
+
+
+def test_what_goes_in_comes_out(tmp_path: Path) -> None:
+    store = Store(tmp_path / "new" / "study.sqlite")
+    runs = [example(0), example(1, status="failed", test=None, validation=None, epoch=None, kept=[])]
+    store.add(runs)
+    assert list(Store(store.path).runs()) == runs
+    store.add([example(0, test=0.1)])  # there already: left as it is
+    assert next(iter(store.runs())).test == 0.75
+    assert store.replicas("NCI1", "component", "0123", 0) == {0, 1}
+    assert store.replicas("NCI1", "component", "other settings", 0) == set()
+    store.add([example(0, dataset="MUTAG"), example(0, method="gin")])
+    assert [(run.dataset, run.method) for run in store.runs(["MUTAG"])] == [("MUTAG", "component")]
+    assert [run.method for run in store.runs(methods=["gin"])] == ["gin"]
+
+
+def test_all_or_none(tmp_path: Path) -> None:
+    store = Store(tmp_path / "study.sqlite")
+    with pytest.raises(sqlite3.IntegrityError):
+        store.add([example(0), example(1, status="lost")])
+    assert list(store.runs()) == []
+
+
+def test_files_that_are_no_study(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    path.write_text("nonsense " * 200)
+    with pytest.raises(ValueError, match=r"study\.sqlite is no study, or damaged \(file is not a database\)"):
+        Store(path)
+    assert path.read_text() == "nonsense " * 200  # left alone
+    newer = tmp_path / "newer.sqlite"
+    with sqlite3.connect(newer) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(ValueError, match="was written by a newer version of compool"):
+        Store(newer)
+
+
+def writer(path: Path, first: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CODE, str(path), str(first)]
+    root = Path(__file__).parent.parent.parent
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root, env={**os.environ, "PYTHONPATH": "."})
+
+
+def test_two_writers_and_kill_9(tmp_path: Path) -> None:
+    """What was reported as stored is there, pairs are whole, and the file opens and takes more."""
+    path = tmp_path / "study.sqlite"
+    writers = [writer(path, 0), writer(path, 10**5)]
+    try:
+        for process in writers:
+            assert process.stdout is not None
+            assert process.stdout.readline()  # both have stored something
+        time.sleep(0.5)
+    finally:
+        for process in writers:
+            process.send_signal(signal.SIGKILL)
+    reported = [int(line) for process in writers for line in process.communicate()[0].split()]
+    found = {run.replica for run in Store(path).runs()}
+    assert {2 * pair for pair in reported} <= found
+    assert all((replica ^ 1) in found for replica in found)
+    Store(path).add([example(9 * 10**6)])
