@@ -1,3 +1,5 @@
+import csv
+import io
 import json
 import os
 import subprocess
@@ -9,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from compool.cli import app
+from compool.data import communities
 from tests.data.test_tu import write
 
 run = CliRunner()
@@ -65,6 +68,44 @@ def test_recipes_that_are_not_there(arguments: list[str], message: str) -> None:
     result = run.invoke(app, ["recipes", *arguments])
     assert result.exit_code == 2
     assert result.stderr.strip() == message
+
+
+def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = communities(90)
+    monkeypatch.setattr("compool.study.run.load", lambda recipe, folder: graphs)
+    store = str(tmp_path / "study.sqlite")
+    command = ["run", "--store", store, "--replicas", "3", "--epochs", "1", "--method", "component,gin", "--block", "2"]
+    dry = run.invoke(app, [*command, "--dry-run"])
+    assert dry.stdout.startswith("6 trainings to do in 4 blocks, 0 in")
+    assert not (tmp_path / "study.sqlite").exists()
+    first = run.invoke(app, command)
+    assert first.exit_code == 0, first.stderr
+    assert "communities component: 2 replicas stored, test accuracy" in first.stderr
+    assert "0 trainings to do in 0 blocks, 6 in" in run.invoke(app, command).stdout
+    rows = json.loads(run.invoke(app, ["runs", "--store", store, "--json"]).stdout)
+    assert [(row["method"], row["replica"]) for row in rows] == [(m, r) for m in ("component", "gin") for r in range(3)]
+    assert "curves" not in rows[0]
+    table = list(csv.DictReader(io.StringIO(run.invoke(app, ["runs", "--store", store, "--csv", "--curves"]).stdout)))
+    assert len(table) == 6
+    assert json.loads(table[0]["curves"])["loss"]
+    assert "component" in run.invoke(app, ["runs", "--store", store]).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--method", "magic"], "compool: method must be one of component, edgepool, gin; got 'magic'"),
+        (["run", "--replicas", "-1"], "compool: replicas and block must be at least 1, got -1 and None"),
+        (["run", "--recipe", "slow"], "compool: component on communities has no recipe 'slow'; there are fast, paper"),
+        (["run", "NOWHERE", "--data", "."], "compool: no data set NOWHERE in ."),
+        (["runs", "--store", "nothing.sqlite"], "compool: --store nothing.sqlite is not there; compool run makes one"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(arguments: list[str], message: str) -> None:
+    result = run.invoke(app, arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(message)
+    assert result.stderr.count("\n") == 1
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -171,6 +171,60 @@ def run(
         raise _stop(str(error)) from None
 
 
+@app.command(epilog="Examples:  `compool runs`,  `compool runs --csv > runs.csv`,  `compool runs --json --curves`")
+def runs(
+    store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print every column of every run as JSON.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print every column of every run as CSV.")] = False,
+    curves: Annotated[bool, typer.Option("--curves", help="With --json or --csv: the curves, too.")] = False,
+) -> None:
+    """List what a study has: a line for each data set, method, recipe and seed; or every run."""
+    import csv
+    import sys
+    from dataclasses import asdict
+    from statistics import mean, pstdev
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from compool.study.store import Store
+
+    if not store.exists():
+        raise _stop(f"--store {store} is not there; compool run makes one")
+    try:
+        found = list(Store(store).runs())
+    except ValueError as error:
+        raise _stop(str(error)) from None
+    rows = [{key: value for key, value in asdict(one).items() if curves or key != "curves"} for one in found]
+    if as_json:
+        print(json.dumps(rows, indent=1))
+        return
+    if as_csv:
+        if rows:
+            writer = csv.DictWriter(sys.stdout, list(rows[0]))
+            writer.writeheader()
+            nested = (dict, list)
+            for row in rows:
+                writer.writerow({k: json.dumps(v) if isinstance(v, nested) else v for k, v in row.items()})
+        return
+    table = Table()
+    for heading in ("data set", "method", "recipe"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("seed", "replicas", "failed", "test accuracy", "kept", "seconds"):
+        table.add_column(heading, justify="right")
+    groups = dict.fromkeys((one.dataset, one.method, one.recipe, one.recipe_checksum, one.seed) for one in found)
+    for key in groups:
+        mine = [one for one in found if (one.dataset, one.method, one.recipe, one.recipe_checksum, one.seed) == key]
+        tests = [one.test for one in mine if one.status == "done" and one.test is not None]
+        accuracy = f"{100 * mean(tests):.1f} ± {100 * pstdev(tests):.1f}" if tests else "–"
+        levels = zip(*(one.kept for one in mine if one.kept), strict=False)
+        kept = " ".join(f"{mean(level):.0%}" for level in levels)
+        failed = sum(one.status == "failed" for one in mine)
+        numbers = [key[4], len(mine), failed, accuracy, kept, f"{sum(one.seconds for one in mine):,.0f}"]
+        table.add_row(*key[:3], *(str(number) for number in numbers))
+    Console().print(table)
+
+
 def _describe(graphs: Any) -> dict[str, Any]:
     loops = 0 if graphs.looped is None else len(graphs.looped)
     labels = 0 if graphs.labels is None else int(graphs.labels.max()) + 1

@@ -72,6 +72,10 @@ def check_layers(both: Callable[..., Any], x: torch.Tensor, edge_index: torch.Te
     both("segment_sum", x, ptr)
     both("segment_repeat", x[:3] if num_nodes > 2 else x.new_zeros(3, 5), ptr, num_nodes)
     both("drop", x, ptr, key, probability)
+    scale, shift = torch.randn(2, 3, 5, dtype=x.dtype)
+    for relu in (False, True) if x.dtype == left.dtype else ():
+        out, mean, variance = both("segment_norm", x, scale, shift, ptr, 0.01, relu)
+        both("segment_norm_backward", torch.randn_like(x), x, out, scale, mean, variance, ptr, 0.01, relu)
     for bias, keys in ((None, None), (torch.randn(3, 5, dtype=x.dtype), key)):
         out = both("activate", x, bias, ptr, keys, probability)
         both("activate_backward", x, out, ptr, None if keys is None else probability)
@@ -140,6 +144,8 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
         "grouped_linear": (x, torch.randn(3, 5, 4).transpose(1, 2), thirds),
         "grouped_outer": (x, grad, thirds),
         "segment_sum": (x, thirds),
+        "segment_norm": (x, x[:3], x[3:6], thirds, 0.01, True),
+        "segment_norm_backward": (grad, x, x, x[:3], x[3:6], x[6:9] ** 2, thirds, 0.01, True),
         "segment_repeat": (x[:3], thirds, 20),
         "drop": (x, thirds, torch.arange(3), torch.full((3,), 0.5)),
         "activate": (x, x[:3], thirds, torch.arange(3), torch.full((3,), 0.5)),

@@ -16,6 +16,7 @@ from compool.ops.grouped import grouped_linear, segment_repeat, segment_sum
 from compool.ops.in_place import InPlace, pool_in_place, row_pointer
 from compool.ops.lift import lift
 from compool.ops.merge import merge, merge_all, spread
+from compool.ops.norm import segment_norm
 from compool.ops.pool import pool
 from compool.ops.propagate import propagate
 from compool.ops.score import score, score_ends
@@ -47,6 +48,7 @@ __all__ = [
     "row_pointer",
     "score",
     "score_ends",
+    "segment_norm",
     "segment_repeat",
     "segment_sum",
     "select",

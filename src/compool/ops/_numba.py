@@ -162,6 +162,44 @@ def segment_repeat(x: Tensor, ptr: Tensor, num_rows: int) -> Tensor:
     return out.to(x.dtype)
 
 
+def segment_norm(
+    x: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor, eps: float, relu: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    ready = _ready(x)
+    out = _empty_like(ready, x.size(0))
+    mean, variance = (_empty_like(ready, ptr.size(0) - 1) for _ in range(2))
+    args = (ready, _ready(weight), _ready(bias), ptr, out, mean, variance)
+    kernels.segment_norm(*(t.numpy() for t in args), eps, relu)
+    return out.to(x.dtype), mean.to(x.dtype), variance.to(x.dtype)
+
+
+def segment_norm_backward(
+    grad: Tensor,
+    x: Tensor,
+    out: Tensor,
+    weight: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    ptr: Tensor,
+    eps: float,
+    relu: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    ready = _ready(x)
+    grad_x = _empty_like(ready, x.size(0))
+    grad_weight, grad_bias = (_empty_like(ready, ptr.size(0) - 1) for _ in range(2))
+    args = (
+        _ready(grad),
+        ready,
+        *(_ready(t) for t in (out, weight, mean, variance)),
+        ptr,
+        grad_x,
+        grad_weight,
+        grad_bias,
+    )
+    kernels.segment_norm_backward(*(t.numpy() for t in args), eps, relu)
+    return grad_x.to(x.dtype), grad_weight.to(x.dtype), grad_bias.to(x.dtype)
+
+
 def propagate(
     x: Tensor, row_ptr: Tensor, neighbour: Tensor, left: Tensor | None, right: Tensor | None, own: Tensor | None
 ) -> Tensor:

@@ -364,3 +364,60 @@ def activate_backward(grad, out, ptr, probability, grad_x, grad_bias):
                 value = row[c] * scale if active[c] > 0 else 0.0
                 to[c] = value
                 total[c] += value
+
+
+@_jit
+def segment_norm(x, weight, bias, ptr, out, mean, variance, eps, relu):
+    least = -np.inf
+    if relu:
+        least = 0.0
+    for s in range(ptr.size - 1):
+        number = max(ptr[s + 1] - ptr[s], 1)
+        centre, spread, w, b = mean[s], variance[s], weight[s], bias[s]
+        centre[:] = 0
+        spread[:] = 0
+        for i in range(ptr[s], ptr[s + 1]):
+            row = x[i]
+            for c in range(row.size):
+                centre[c] += row[c]
+        for c in range(centre.size):
+            centre[c] /= number
+        for i in range(ptr[s], ptr[s + 1]):
+            row = x[i]
+            for c in range(row.size):
+                spread[c] += (row[c] - centre[c]) ** 2
+        scale = np.empty_like(centre)
+        for c in range(centre.size):
+            spread[c] /= number
+            scale[c] = w[c] / np.sqrt(spread[c] + eps)
+        for i in range(ptr[s], ptr[s + 1]):
+            row, to = x[i], out[i]
+            for c in range(row.size):
+                to[c] = max((row[c] - centre[c]) * scale[c] + b[c], least)
+
+
+@_jit
+def segment_norm_backward(grad, x, out, weight, mean, variance, ptr, grad_x, grad_weight, grad_bias, eps, relu):
+    least = -np.inf
+    if relu:
+        least = 0.0
+    for s in range(ptr.size - 1):
+        number = max(ptr[s + 1] - ptr[s], 1)
+        centre, total, product, w = mean[s], grad_bias[s], grad_weight[s], weight[s]
+        scale = np.empty_like(centre)
+        for c in range(centre.size):
+            scale[c] = 1 / np.sqrt(variance[s, c] + eps)
+        total[:] = 0
+        product[:] = 0
+        for i in range(ptr[s], ptr[s + 1]):
+            row, g, active = x[i], grad[i], out[i]
+            for c in range(row.size):
+                one = g[c] if active[c] > least else 0.0
+                total[c] += one
+                product[c] += one * (row[c] - centre[c]) * scale[c]
+        for i in range(ptr[s], ptr[s + 1]):
+            row, g, active, to = x[i], grad[i], out[i], grad_x[i]
+            for c in range(row.size):
+                one = g[c] if active[c] > least else 0.0
+                normal = (row[c] - centre[c]) * scale[c]
+                to[c] = (one - total[c] / number - normal * product[c] / number) * w[c] * scale[c]

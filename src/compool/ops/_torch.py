@@ -260,6 +260,38 @@ def segment_repeat(x: Tensor, ptr: Tensor, num_rows: int) -> Tensor:
     return x.index_select(0, _row_segment(ptr, num_rows))
 
 
+def segment_norm(
+    x: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor, eps: float, relu: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    number, segment = ptr.diff().clamp(min=1).unsqueeze(1), _row_segment(ptr, x.size(0))
+    mean = segment_sum(x, ptr) / number
+    centred = x - mean[segment]
+    variance = segment_sum(centred * centred, ptr) / number
+    out = centred * (weight * (variance + eps).rsqrt())[segment] + bias[segment]
+    return out.relu() if relu else out, mean, variance
+
+
+def segment_norm_backward(
+    grad: Tensor,
+    x: Tensor,
+    out: Tensor,
+    weight: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    ptr: Tensor,
+    eps: float,
+    relu: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    number, segment = ptr.diff().clamp(min=1).unsqueeze(1), _row_segment(ptr, x.size(0))
+    if relu:
+        grad = grad * (out > 0)
+    scale = (variance + eps).rsqrt()
+    normal = (x - mean[segment]) * scale[segment]
+    grad_bias, grad_weight = segment_sum(grad, ptr), segment_sum(grad * normal, ptr)
+    rest = grad - (grad_bias / number)[segment] - normal * (grad_weight / number)[segment]
+    return rest * (weight * scale)[segment], grad_weight, grad_bias
+
+
 def propagate(
     x: Tensor, row_ptr: Tensor, neighbour: Tensor, left: Tensor | None, right: Tensor | None, own: Tensor | None
 ) -> Tensor:

@@ -147,24 +147,20 @@ class BatchNorm(Module):
         for name in ("running_mean", "running_var", "num_batches_tracked"):
             self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
 
-    def forward(self, x: Tensor, union: Union) -> Tensor:
-        """[N, d] to [N, d]."""
-        rows = x.size(0)
+    def forward(self, x: Tensor, union: Union, relu: bool = False) -> Tensor:
+        """[N, d] to [N, d]; ReLU follows if asked."""
         if not self.training:
             scale = self.weight * (self.running_var + self.eps).rsqrt()
             shift = self.bias - self.running_mean * scale
-            repeated = ops.segment_repeat(torch.cat([scale, shift], 1), union.ptr, rows)
-            return torch.addcmul(repeated[:, x.size(1) :], x, repeated[:, : x.size(1)])
-        number = union.ptr.diff().clamp(min=1).unsqueeze(1).to(x.dtype)
-        mean = ops.segment_sum(x, union.ptr) / number
-        centred = x - ops.segment_repeat(mean, union.ptr, rows)
-        variance = ops.segment_sum(centred * centred, union.ptr) / number
+            x = add(x * ops.segment_repeat(scale, union.ptr, x.size(0)), shift, union)
+            return x.relu() if relu else x
+        out, mean, variance = ops.segment_norm(x, self.weight, self.bias, union.ptr, self.eps, relu)
         with torch.no_grad():
+            number = union.ptr.diff().unsqueeze(1).to(x.dtype)
             self.num_batches_tracked += 1
             self.running_mean.lerp_(mean, self.momentum)
-            self.running_var.lerp_(variance * number / (number - 1), self.momentum)
-        scale = ops.segment_repeat(self.weight * (variance + self.eps).rsqrt(), union.ptr, rows)
-        return add(centred * scale, self.bias, union)
+            self.running_var.lerp_(variance * number / (number - 1).clamp(min=1), self.momentum)
+        return out
 
 
 class GINConv(Module):
@@ -193,7 +189,7 @@ class GINConv(Module):
             return ops.propagate(x, union.row_ptr, union.edge_index[1], own=own)
 
         hidden = add(through(x, first.weight, union, spread), first.bias, union)
-        return cast(Tensor, last(norm(hidden, union).relu(), union))
+        return cast(Tensor, last(norm(hidden, union, relu=True), union))
 
 
 class _Scorer(Module):

@@ -122,7 +122,7 @@ class GIN(_Stack):
         """The logits of each graph, from the features [N, d], or the columns of one-hot features [N]."""
         levels = [x]
         for conv, norm in zip(self.convs, self.norms, strict=True):
-            levels.append(norm(conv(levels[-1], union), union).relu())
+            levels.append(norm(conv(levels[-1], union), union, relu=True))
         logits = [
             self._predict(cast(layers.Linear, predict), x, union, at)
             for at, (predict, x) in enumerate(zip(self.predictions, levels, strict=True))
