@@ -75,6 +75,7 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("compool.study.run.load", lambda recipe, folder: graphs)
     store = str(tmp_path / "study.sqlite")
     command = ["run", "--store", store, "--replicas", "3", "--epochs", "1", "--method", "component,gin", "--block", "2"]
+    command += ["--workers", "1"]
     dry = run.invoke(app, [*command, "--dry-run"])
     assert dry.stdout.startswith("6 trainings to do in 4 blocks, 0 in")
     assert not (tmp_path / "study.sqlite").exists()
@@ -95,7 +96,7 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "message"),
     [
         (["run", "--method", "magic"], "compool: method must be one of component, edgepool, gin; got 'magic'"),
-        (["run", "--replicas", "-1"], "compool: replicas and block must be at least 1, got -1 and None"),
+        (["run", "--replicas", "-1"], "compool: replicas must be at least 1, got -1"),
         (["run", "--recipe", "slow"], "compool: component on communities has no recipe 'slow'; there are fast, paper"),
         (["run", "NOWHERE", "--data", "."], "compool: no data set NOWHERE in ."),
         (["runs", "--store", "nothing.sqlite"], "compool: --store nothing.sqlite is not there; compool run makes one"),

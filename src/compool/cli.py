@@ -1,6 +1,7 @@
 """The command line. Heavy imports wait until a command needs them."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -137,6 +138,9 @@ def run(
     data: DataFolder = None,
     store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
     block: Annotated[int | None, typer.Option(help="Replicas in one training.", show_default="by free memory")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that train blocks.", show_default="one a core on the CPU, else one")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run.")] = False,
 ) -> None:
     """Train many replicas of each method on each data set, and store them as they finish.
@@ -152,7 +156,7 @@ def run(
     changes = {} if epochs is None else {"epochs": epochs}
     try:
         chosen = [study.recipe(kind, name, recipe, **changes) for name in names for kind in methods]
-        plan = study.plan(chosen, wanted, seed, store, data, device, block)
+        plan = study.plan(chosen, wanted, seed, store, data, device, block, workers)
     except (ValueError, OSError) as error:
         raise _stop(str(error)) from None
     there = len(chosen) * wanted - sum(len(one.replicas) for one in plan)
@@ -162,9 +166,9 @@ def run(
             print(f"{one.name}: {len(one.replicas)} replicas on {one.device}, {one.recipe.epochs} epochs")
         return
     try:
-        with Progress(plan) as progress:
-            for runs in study.run_here(plan, study.Store(store), progress.epoch):
-                progress.finished(runs)
+        with Progress(plan) as progress, closing(study.execute(plan, store, workers, progress.epoch)) as finished:
+            for block_runs in finished:
+                progress.finished(block_runs)
     except KeyboardInterrupt:
         raise _stop(f"stopped; finished blocks are in {store}, and the same command goes on from there") from None
     except (ValueError, OSError, RuntimeError) as error:

@@ -69,11 +69,23 @@ def test_a_block_that_does_not_fit_is_halved(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"number": 0}, "replicas and block must be at least 1, got 0"),
-        ({"size": 0}, "replicas and block must be at least 1"),
+        ({"number": 0}, "replicas must be at least 1, got 0"),
+        ({"size": 0}, "block must be at least 1, got 0"),
+        ({"workers": 0}, "workers must be at least 1, got 0"),
         ({"device": "tpu"}, "device must be cpu, cuda or auto, and there; got tpu"),
     ],
 )
 def test_wrong_plans(changes: dict[str, object], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         study.plan(**{"recipes": [small()], "number": 2, "seed": 0, "store": tmp_path / "s"} | changes)
+
+
+def test_workers_store_what_one_process_does(tmp_path: Path) -> None:
+    """Processes of their own, which load the data themselves: all 1,200 graphs, an epoch of two replicas each."""
+    recipe = small(epochs=1)
+    path = tmp_path / "study.sqlite"
+    blocks = [study.Block(recipe, 0, (replica,)) for replica in range(2)]
+    seen: list[tuple[int, ...]] = []
+    list(study.execute(blocks, path, workers=2, report=lambda block, epoch, curves: seen.append(block.replicas)))
+    assert sorted(seen) == [(0,), (1,)]
+    assert [run.replica for run in study.Store(path).runs()] == [0, 1]

@@ -22,7 +22,7 @@ class Adam:
         >>> stack = replicas.stack([nn.Network("CL", 3, hidden=4, num_classes=2) for _ in range(2)])
         >>> adam = Adam(stack, lr=torch.tensor([0.1, 0.2]), weight_decay=torch.zeros(2))
         >>> adam.values.shape
-        torch.Size([38])
+        torch.Size([42])
     """
 
     def __init__(self, stack: Module, lr: Tensor, weight_decay: Tensor, decoupled: bool = True) -> None:

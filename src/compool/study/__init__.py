@@ -3,5 +3,19 @@
 from compool.study.recipe import METHODS, Recipe, recipe, recipes
 from compool.study.run import Block, plan, run_here, train_block
 from compool.study.store import Run, Store
+from compool.study.workers import execute, run_on_workers
 
-__all__ = ["METHODS", "Block", "Recipe", "Run", "Store", "plan", "recipe", "recipes", "run_here", "train_block"]
+__all__ = [
+    "METHODS",
+    "Block",
+    "Recipe",
+    "Run",
+    "Store",
+    "execute",
+    "plan",
+    "recipe",
+    "recipes",
+    "run_here",
+    "run_on_workers",
+    "train_block",
+]

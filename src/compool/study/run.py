@@ -4,7 +4,7 @@ import hashlib
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -67,6 +67,7 @@ def plan(
     folder: Path | None = None,
     device: str = "auto",
     size: int | None = None,
+    workers: int | None = None,
 ) -> list[Block]:
     """The blocks that `number` replicas of each recipe lack in a store; reads the data sets, so that errors come first.
 
@@ -77,10 +78,12 @@ def plan(
         store: the study's file; need not exist.
         folder: where the data sets are.
         device: ``"cpu"``, ``"cuda"``, or ``"auto"``: a GPU if there is one.
-        size: replicas in a block; by default by free memory.
+        size: replicas in a block; by default by free memory, and no more than keep all workers busy.
+        workers: processes that will train; by default :func:`default_workers`.
     """
-    if number < 1 or (size is not None and size < 1):
-        raise ValueError(f"replicas and block must be at least 1, got {number} and {size}")
+    for name, value in (("replicas", number), ("block", size), ("workers", workers)):
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
@@ -90,9 +93,15 @@ def plan(
     for recipe in recipes:
         graphs = load(recipe, folder)
         data.features(graphs, recipe.features)
-        most = size or block_size(recipe, graphs, _free_memory(device))
+        share = workers or default_workers(device)
+        most = size or min(block_size(recipe, graphs, _free_memory(device) // share), -(-number // share))
         blocks += missing(opened, recipe, number, seed, most, folder, device)
     return blocks
+
+
+def default_workers(device: str) -> int:
+    """One process a core on the CPU, where a second thread gains little; one on a GPU."""
+    return len(os.sched_getaffinity(0)) if device == "cpu" else 1
 
 
 def _free_memory(device: str) -> int:
@@ -106,7 +115,7 @@ def block_size(recipe: Recipe, graphs: data.GraphSet, free: int) -> int:
     nodes, edges = (total / len(graphs) for total in (graphs.num_nodes, graphs.num_edges))
     width = recipe.hidden * (len(recipe.layers) + 2) * 4
     replica = recipe.batch * (nodes * width * 4 + edges * 64)
-    return max(1, min(int(0.5 * free / replica), 100 if free > 2**36 else 10))
+    return max(1, min(int(0.5 * free / replica), 100))
 
 
 def train_block(block: Block, report: Report | None = None) -> list[Run]:
@@ -163,7 +172,7 @@ def train_block(block: Block, report: Report | None = None) -> list[Run]:
     return runs
 
 
-def run_here(blocks: Sequence[Block], store: Store, report: Report | None = None) -> Iterator[list[Run]]:
+def run_here(blocks: Sequence[Block], store: Store, report: Report | None = None) -> Generator[list[Run], None, None]:
     """Train blocks one after another in this process, and store each when it is finished.
 
     A block that is too large for the memory is halved.
