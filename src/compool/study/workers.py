@@ -1,7 +1,9 @@
 """Blocks on several processes of this machine, one store."""
 
 import multiprocessing
+import os
 import threading
+import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing.queues import Queue
@@ -69,6 +71,14 @@ def _start(queue: "Queue[Any]", threads: int) -> None:
     global _queue
     _queue = queue
     torch.set_num_threads(threads)
+    threading.Thread(target=_die_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _die_with(parent: int) -> None:
+    """End this process when the one that started it was killed, and nobody waits for its results."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def _work(block: Block) -> list[Run]:
