@@ -1,4 +1,4 @@
-# make demo      train on generated graphs, draw what was pooled
+# make demo      train three methods on generated graphs, twenty times each: about three minutes
 # make test      the whole test suite
 # make test-gpu  the tests that need a CUDA device
 # make check     linters, types, layers
@@ -8,7 +8,7 @@ BIN := .venv/bin
 .PHONY: demo test test-gpu check clean
 
 demo: .venv/installed
-	$(BIN)/python examples/communities.py
+	$(BIN)/compool run --store out/communities.sqlite
 
 test: .venv/installed
 	$(BIN)/python -m pytest

@@ -1,6 +1,7 @@
 """The command line. Heavy imports wait until a command needs them."""
 
 import json
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
@@ -147,6 +148,8 @@ def run(
 
     What the store has is not trained again: after Ctrl-C, the same command goes on.
     """
+    from rich.console import Console
+
     from compool import study
     from compool.study.progress import Progress
 
@@ -169,6 +172,7 @@ def run(
         with Progress(plan) as progress, closing(study.execute(plan, store, workers, progress.epoch)) as finished:
             for block_runs in finished:
                 progress.finished(block_runs)
+        Console().print(_summary(list(study.Store(store).runs([one.dataset for one in chosen], methods))))
     except KeyboardInterrupt:
         raise _stop(f"stopped; finished blocks are in {store}, and the same command goes on from there") from None
     except (ValueError, OSError, RuntimeError) as error:
@@ -186,10 +190,8 @@ def runs(
     import csv
     import sys
     from dataclasses import asdict
-    from statistics import mean, pstdev
 
     from rich.console import Console
-    from rich.table import Table
 
     from compool.study.store import Store
 
@@ -211,22 +213,33 @@ def runs(
             for row in rows:
                 writer.writerow({k: json.dumps(v) if isinstance(v, nested) else v for k, v in row.items()})
         return
-    table = Table()
-    for heading in ("data set", "method", "recipe"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("seed", "replicas", "failed", "test accuracy", "kept", "seconds"):
-        table.add_column(heading, justify="right")
-    groups = dict.fromkeys((one.dataset, one.method, one.recipe, one.recipe_checksum, one.seed) for one in found)
-    for key in groups:
-        mine = [one for one in found if (one.dataset, one.method, one.recipe, one.recipe_checksum, one.seed) == key]
+    Console().print(_summary(found))
+
+
+def _summary(found: Sequence[Any]) -> Any:
+    """A table of runs: a line for each data set, method, recipe and seed."""
+    from statistics import mean, pstdev
+
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("data set", "method", "recipe", "runs", "test %", "kept %", "seconds"):
+        table.add_column(heading, justify="right" if "%" in heading or heading == "seconds" else "left", no_wrap=True)
+    groups: dict[tuple[Any, ...], list[Any]] = {}
+    for one in found:
+        groups.setdefault((one.dataset, one.method, one.recipe, one.recipe_checksum, one.seed), []).append(one)
+    for (dataset, method, recipe, _, seed), mine in groups.items():
         tests = [one.test for one in mine if one.status == "done" and one.test is not None]
         accuracy = f"{100 * mean(tests):.1f} ± {100 * pstdev(tests):.1f}" if tests else "–"
-        levels = zip(*(one.kept for one in mine if one.kept), strict=False)
-        kept = " ".join(f"{mean(level):.0%}" for level in levels)
+        kept = " ".join(
+            f"{100 * mean(level):.0f}" for level in zip(*(one.kept for one in mine if one.kept), strict=False)
+        )
         failed = sum(one.status == "failed" for one in mine)
-        numbers = [key[4], len(mine), failed, accuracy, kept, f"{sum(one.seconds for one in mine):,.0f}"]
-        table.add_row(*key[:3], *(str(number) for number in numbers))
-    Console().print(table)
+        count = f"{len(mine)}, {failed} failed" if failed else str(len(mine))
+        name = f"{recipe}, seed {seed}" if seed else recipe
+        table.add_row(dataset, method, name, count, accuracy, kept, f"{sum(one.seconds for one in mine):,.0f}")
+    return table
 
 
 def _describe(graphs: Any) -> dict[str, Any]:
