@@ -1,6 +1,7 @@
 """Every kernel of `_numba` against its namesake in `_torch`."""
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,22 @@ from hypothesis import given
 from numba import njit
 
 from compool._jit import jit
-from compool.ops import _numba, _torch
+from compool.ops import _numba, _numba_layers, _torch, _torch_layers
 from tests.graphs import SHAPES, Graph, graphs, random_graph
 
 
-def public(module: object) -> set[str]:
-    own = {name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
-    return {name for name in own if not name.startswith("_")}
+def public(*modules: ModuleType) -> set[str]:
+    names = {
+        name
+        for module in modules
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", "") == module.__name__
+    }
+    return {name for name in names if not name.startswith("_")}
 
 
 def test_every_kernel_has_a_plain_form() -> None:
-    assert public(_numba) < public(_torch)
+    assert public(_numba, _numba_layers) < public(_torch, _torch_layers)
 
 
 def same(ours: object, theirs: object) -> None:
@@ -31,8 +37,9 @@ def same(ours: object, theirs: object) -> None:
 
 def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = torch.float64) -> None:
     def both(name: str, *args: Any) -> Any:
-        theirs = getattr(_torch, name)(*args)
-        same(getattr(_numba, name)(*args), theirs)
+        plain, own = (_torch_layers, _numba_layers) if hasattr(_torch_layers, name) else (_torch, _numba)
+        theirs = getattr(plain, name)(*args)
+        same(getattr(own, name)(*args), theirs)
         return theirs
 
     wide = torch.float64 if dtype == torch.float64 else torch.float32
@@ -151,7 +158,7 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
         "activate": (x, x[:3], thirds, torch.arange(3), torch.full((3,), 0.5)),
         "activate_backward": (grad, x, thirds, None),
     }
-    assert set(calls) == public(_torch)
+    assert set(calls) == public(_torch, _torch_layers)
     tests = ("test_schema", "test_faketensor")
     for name, args in calls.items():
         torch.library.opcheck(getattr(torch.ops.compool, name).default, args, test_utils=tests)

@@ -9,8 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -21,21 +20,23 @@ _LIBRARY = torch.library.Library("compool", "DEF")
 only_torch = os.environ.get("COMPOOL_KERNELS") == "torch"
 
 
+PLAIN = ("_torch", "_torch_layers")
+KERNELS = {"cpu": ("_numba", "_numba_layers"), "cuda": ("_triton",) if find_spec("triton") else ()}
+
+
 @cache
-def _kernels(device: str) -> ModuleType | None:
-    """The kernel module for a type of device, imported when its first kernel runs."""
-    if device == "cpu":
-        return import_module("compool.ops._numba")
-    if device == "cuda" and find_spec("triton"):
-        return import_module("compool.ops._triton")
-    return None
+def _find(name: str, device: str) -> Callable[..., Any]:
+    """The first module that has the kernel; modules are imported when the first kernel of their device runs."""
+    for module in (*KERNELS.get(device, ()), *PLAIN):
+        found = getattr(import_module(f"compool.ops.{module}"), name, None)
+        if found is not None:
+            return cast(Callable[..., Any], found)
+    raise AttributeError(f"no module has a kernel {name}")
 
 
 def kernel(name: str, tensor: Tensor) -> Callable[..., Any]:
     """The kernel for where `tensor` lives, or the plain one."""
-    own = None if only_torch else getattr(_kernels(tensor.device.type), name, None)
-    found: Callable[..., Any] = own or getattr(import_module("compool.ops._torch"), name)
-    return found
+    return _find(name, "plain" if only_torch else tensor.device.type)
 
 
 def _current(tensor: Tensor) -> AbstractContextManager[Any]:

@@ -2,8 +2,6 @@
 have them. Sums of half precision accumulate in float32.
 """
 
-from itertools import pairwise
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -225,118 +223,6 @@ def merge_pairs_backward(grad: Tensor, x: Tensor, supernode_score: Tensor, clust
     every = torch.arange(x.size(0), device=x.device)
     grad_x, grad_node = kernel("spread_backward", x)(grad, x, supernode_score[cluster], every, cluster)
     return grad_x, torch.zeros_like(supernode_score).index_add_(0, cluster, grad_node)
-
-
-def grouped_linear(x: Tensor, weight: Tensor, ptr: Tensor) -> Tensor:
-    out = x.new_empty(x.size(0), weight.size(1))
-    for (low, high), one in zip(_segments(ptr), weight, strict=True):
-        torch.mm(x[low:high], one.t(), out=out[low:high])
-    return out
-
-
-def grouped_outer(left: Tensor, right: Tensor, ptr: Tensor) -> Tensor:
-    out = left.new_empty(ptr.size(0) - 1, left.size(1), right.size(1))
-    for (low, high), one in zip(_segments(ptr), out, strict=True):
-        torch.mm(left[low:high].t(), right[low:high], out=one)
-    return out
-
-
-def _segments(ptr: Tensor) -> list[tuple[int, int]]:
-    return list(pairwise(ptr.tolist()))
-
-
-def _row_segment(ptr: Tensor, num_rows: int) -> Tensor:
-    """The segment of each row."""
-    return torch.repeat_interleave(ptr.diff(), output_size=num_rows)
-
-
-def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
-    wide = torch.promote_types(x.dtype, torch.float32)
-    out = x.new_zeros(ptr.size(0) - 1, x.size(1), dtype=wide)
-    return out.index_add_(0, _row_segment(ptr, x.size(0)), x.to(wide)).to(x.dtype)
-
-
-def segment_repeat(x: Tensor, ptr: Tensor, num_rows: int) -> Tensor:
-    return x.index_select(0, _row_segment(ptr, num_rows))
-
-
-def segment_norm(
-    x: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor, eps: float, relu: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    number, segment = ptr.diff().clamp(min=1).unsqueeze(1), _row_segment(ptr, x.size(0))
-    mean = segment_sum(x, ptr) / number
-    centred = x - mean[segment]
-    variance = segment_sum(centred * centred, ptr) / number
-    out = centred * (weight * (variance + eps).rsqrt())[segment] + bias[segment]
-    return out.relu() if relu else out, mean, variance
-
-
-def segment_norm_backward(
-    grad: Tensor,
-    x: Tensor,
-    out: Tensor,
-    weight: Tensor,
-    mean: Tensor,
-    variance: Tensor,
-    ptr: Tensor,
-    eps: float,
-    relu: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    number, segment = ptr.diff().clamp(min=1).unsqueeze(1), _row_segment(ptr, x.size(0))
-    if relu:
-        grad = grad * (out > 0)
-    scale = (variance + eps).rsqrt()
-    normal = (x - mean[segment]) * scale[segment]
-    grad_bias, grad_weight = segment_sum(grad, ptr), segment_sum(grad * normal, ptr)
-    rest = grad - (grad_bias / number)[segment] - normal * (grad_weight / number)[segment]
-    return rest * (weight * scale)[segment], grad_weight, grad_bias
-
-
-def propagate(
-    x: Tensor, row_ptr: Tensor, neighbour: Tensor, left: Tensor | None, right: Tensor | None, own: Tensor | None
-) -> Tensor:
-    wide = torch.promote_types(x.dtype, torch.float32)
-    out = x.new_zeros(x.shape, dtype=wide)
-    messages = x.to(wide) if right is None else x * right.unsqueeze(1)
-    out.index_add_(0, _row_segment(row_ptr, neighbour.size(0)), messages.index_select(0, neighbour))
-    if left is not None:
-        out *= left.unsqueeze(1)
-    if own is not None:
-        out += x * own.unsqueeze(1)
-    return out.to(x.dtype)
-
-
-def _keep(x: Tensor, segment: Tensor, ptr: Tensor, key: Tensor, probability: Tensor) -> Tensor:
-    """1 / (1 − p) for what is kept, 0 for what is dropped: a hash of the key and the place in the replica decides."""
-    row = torch.arange(x.size(0), device=x.device) - ptr[segment]
-    index = row.unsqueeze(1) * x.size(1) + torch.arange(x.size(1), device=x.device)
-    low, high = (half[segment].unsqueeze(1) for half in (key & 0xFFFFFFFF, (key >> 32) & 0xFFFFFFFF))
-    bits = _mix32(_mix32(index & 0xFFFFFFFF ^ low) ^ high)
-    kept = (bits >> 8).float() * 2.0**-24 >= probability[segment].unsqueeze(1)
-    return kept / (1 - probability.to(x.dtype)[segment]).unsqueeze(1)
-
-
-def _mix32(bits: Tensor) -> Tensor:
-    bits = (bits ^ (bits >> 16)) * 0x85EBCA6B & 0xFFFFFFFF  # the finaliser of MurmurHash3
-    bits = (bits ^ (bits >> 13)) * 0xC2B2AE35 & 0xFFFFFFFF
-    return bits ^ (bits >> 16)
-
-
-def drop(x: Tensor, ptr: Tensor, key: Tensor, probability: Tensor) -> Tensor:
-    return x * _keep(x, _row_segment(ptr, x.size(0)), ptr, key, probability)
-
-
-def activate(x: Tensor, bias: Tensor | None, ptr: Tensor, key: Tensor | None, probability: Tensor) -> Tensor:
-    segment = _row_segment(ptr, x.size(0))
-    out = (x if bias is None else x + bias[segment]).relu()
-    return out if key is None else out * _keep(x, segment, ptr, key, probability)
-
-
-def activate_backward(grad: Tensor, out: Tensor, ptr: Tensor, probability: Tensor | None) -> tuple[Tensor, Tensor]:
-    grad_x = grad.to(torch.promote_types(grad.dtype, torch.float32)) * (out > 0)
-    if probability is not None:
-        grad_x /= (1 - probability.to(grad_x.dtype))[_row_segment(ptr, grad.size(0))].unsqueeze(1)
-    return grad_x.to(grad.dtype), segment_sum(grad_x, ptr).to(grad.dtype)
 
 
 def connect(edge_index: Tensor, cluster: Tensor, num_clusters: int, self_loops: bool, input_loops: bool) -> Tensor:

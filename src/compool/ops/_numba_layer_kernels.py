@@ -1,0 +1,169 @@
+"""The loops behind `_numba_layers`: see `_numba_kernels`."""
+
+import numpy as np
+
+from compool.ops._numba_kernels import _jit
+
+
+@_jit
+def segment_sum(x, ptr, out):
+    for s in range(out.shape[0]):
+        row = out[s]
+        row[:] = 0
+        for i in range(ptr[s], ptr[s + 1]):
+            member = x[i]
+            for c in range(row.size):
+                row[c] += member[c]
+
+
+@_jit
+def segment_repeat(x, ptr, out):
+    for s in range(x.shape[0]):
+        row = x[s]
+        for i in range(ptr[s], ptr[s + 1]):
+            out[i, :] = row
+
+
+@_jit
+def propagate(x, row_ptr, neighbour, left, right, own, out):
+    """A factor of length one holds for all nodes."""
+    each_left, each_right, each_own = min(left.size - 1, 1), min(right.size - 1, 1), min(own.size - 1, 1)
+    for i in range(x.shape[0]):
+        row, member, o, scale = out[i], x[i], own[i * each_own], left[i * each_left]
+        row[:] = 0
+        for at in range(row_ptr[i], row_ptr[i + 1]):
+            j = neighbour[at]
+            r, other = right[j * each_right], x[j]
+            for c in range(row.size):
+                row[c] += r * other[c]
+        for c in range(row.size):
+            row[c] = scale * row[c] + o * member[c]
+
+
+@_jit
+def _mix32(bits):
+    """The finaliser of MurmurHash3. Casts all along: numba makes 64 bits of two times 32."""
+    bits = np.uint32((bits ^ (bits >> 16)) * np.uint32(0x85EBCA6B))
+    bits = np.uint32((bits ^ (bits >> 13)) * np.uint32(0xC2B2AE35))
+    return np.uint32(bits ^ (bits >> 16))
+
+
+@_jit
+def _kept(index, low, high, least):
+    return (_mix32(np.uint32(_mix32(np.uint32(np.uint32(index) ^ low)) ^ high)) >> 8) >= least
+
+
+@_jit
+def drop(x, ptr, key, probability, out):
+    for s in range(ptr.size - 1):
+        low, high, p = key[s, 0], key[s, 1], x.dtype.type(probability[s])
+        least, scale = _least(probability[s]), 1 / (1 - p)
+        for i in range(ptr[s], ptr[s + 1]):
+            row, to, base = x[i], out[i], (i - ptr[s]) * x.shape[1]
+            for c in range(row.size):
+                to[c] = row[c] * scale if _kept(base + c, low, high, least) else 0.0
+
+
+@_jit
+def _least(probability):
+    """The smallest hash of 24 bits that is kept: hash · 2⁻²⁴ ≥ probability."""
+    return np.uint32(np.ceil(np.float64(probability) * 2.0**24))
+
+
+@_jit
+def activate(x, bias, ptr, out):
+    """A bias of one row holds for all segments."""
+    each = min(bias.shape[0] - 1, 1)
+    for s in range(ptr.size - 1):
+        shift = bias[s * each]
+        for i in range(ptr[s], ptr[s + 1]):
+            row, to = x[i], out[i]
+            for c in range(row.size):
+                value = row[c] + shift[c]
+                to[c] = value if value > 0 else 0.0
+
+
+@_jit
+def activate_and_drop(x, bias, ptr, probability, out, key):
+    each = min(bias.shape[0] - 1, 1)
+    for s in range(ptr.size - 1):
+        shift, low, high, p = bias[s * each], key[s, 0], key[s, 1], x.dtype.type(probability[s])
+        least, scale = _least(probability[s]), 1 / (1 - p)
+        for i in range(ptr[s], ptr[s + 1]):
+            row, to, base = x[i], out[i], (i - ptr[s]) * x.shape[1]
+            for c in range(row.size):
+                value = row[c] + shift[c]
+                to[c] = value * scale if (value > 0) & _kept(base + c, low, high, least) else 0.0
+
+
+@_jit
+def activate_backward(grad, out, ptr, probability, grad_x, grad_bias):
+    """A probability of length one holds for all segments."""
+    each = min(probability.size - 1, 1)
+    for s in range(ptr.size - 1):
+        scale = 1 / (1 - grad.dtype.type(probability[s * each]))
+        total = grad_bias[s]
+        total[:] = 0
+        for i in range(ptr[s], ptr[s + 1]):
+            row, to, active = grad[i], grad_x[i], out[i]
+            for c in range(row.size):
+                value = row[c] * scale if active[c] > 0 else 0.0
+                to[c] = value
+                total[c] += value
+
+
+@_jit
+def segment_norm(x, weight, bias, ptr, out, mean, variance, eps, relu):
+    least = -np.inf
+    if relu:
+        least = 0.0
+    for s in range(ptr.size - 1):
+        number = max(ptr[s + 1] - ptr[s], 1)
+        centre, spread, w, b = mean[s], variance[s], weight[s], bias[s]
+        centre[:] = 0
+        spread[:] = 0
+        for i in range(ptr[s], ptr[s + 1]):
+            row = x[i]
+            for c in range(row.size):
+                centre[c] += row[c]
+        for c in range(centre.size):
+            centre[c] /= number
+        for i in range(ptr[s], ptr[s + 1]):
+            row = x[i]
+            for c in range(row.size):
+                spread[c] += (row[c] - centre[c]) ** 2
+        scale = np.empty_like(centre)
+        for c in range(centre.size):
+            spread[c] /= number
+            scale[c] = w[c] / np.sqrt(spread[c] + eps)
+        for i in range(ptr[s], ptr[s + 1]):
+            row, to = x[i], out[i]
+            for c in range(row.size):
+                to[c] = max((row[c] - centre[c]) * scale[c] + b[c], least)
+
+
+@_jit
+def segment_norm_backward(grad, x, out, weight, mean, variance, ptr, grad_x, grad_weight, grad_bias, eps, relu):
+    least = -np.inf
+    if relu:
+        least = 0.0
+    for s in range(ptr.size - 1):
+        number = max(ptr[s + 1] - ptr[s], 1)
+        centre, total, product, w = mean[s], grad_bias[s], grad_weight[s], weight[s]
+        scale = np.empty_like(centre)
+        for c in range(centre.size):
+            scale[c] = 1 / np.sqrt(variance[s, c] + eps)
+        total[:] = 0
+        product[:] = 0
+        for i in range(ptr[s], ptr[s + 1]):
+            row, g, active = x[i], grad[i], out[i]
+            for c in range(row.size):
+                one = g[c] if active[c] > least else 0.0
+                total[c] += one
+                product[c] += one * (row[c] - centre[c]) * scale[c]
+        for i in range(ptr[s], ptr[s + 1]):
+            row, g, active, to = x[i], grad[i], out[i], grad_x[i]
+            for c in range(row.size):
+                one = g[c] if active[c] > least else 0.0
+                normal = (row[c] - centre[c]) * scale[c]
+                to[c] = (one - total[c] / number - normal * product[c] / number) * w[c] * scale[c]
