@@ -155,7 +155,7 @@ def run(
 
     names = datasets or ["communities"]
     methods = [one.strip() for one in method.split(",") if one.strip()]
-    wanted = number or (20 if not datasets else 100)
+    wanted = (100 if datasets else 20) if number is None else number
     changes = {} if epochs is None else {"epochs": epochs}
     try:
         chosen = [study.recipe(kind, name, recipe, **changes) for name in names for kind in methods]

@@ -72,10 +72,14 @@ def check_scores(edge_score: Tensor) -> None:
         raise nan_score(edge_score)
 
 
-def nan_score(edge_score: Tensor) -> ValueError:
+class NanScore(ValueError):
+    """A score is NaN."""
+
+
+def nan_score(edge_score: Tensor) -> NanScore:
     """The error for scores that are NaN."""
     edge = int(edge_score.isnan().nonzero()[0])
-    return ValueError(
+    return NanScore(
         f"the score of edge {edge} (of {edge_score.numel()}) is NaN, which is neither above nor below the threshold: "
         "x or the layer's weights hold NaN, infinity, or numbers too large for their type"
     )

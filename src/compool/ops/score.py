@@ -24,7 +24,7 @@ _score_backward = operator(
 
 
 def full_precision(x: Tensor) -> AbstractContextManager[Any]:
-    """No autocast, if there is any: entering a context takes 10 µs."""
+    """No autocast, if there is any; entering a context takes longer than to look."""
     kind = x.device.type
     return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from compool.data import Split
 from compool.ops import fold
+from compool.ops._checks import NanScore
 from compool.replicas.adam import Adam
 from compool.replicas.stack import GIN, Network
 from compool.replicas.union import Graphs
@@ -121,17 +122,17 @@ def _step(stack: Network | GIN, adam: Adam, graphs: Graphs, ids: Tensor, keys: T
 
 
 def _guarded(run: Callable[[Tensor], Result], ids: Tensor, failed: Tensor) -> Result:
-    """`run` on the graphs of the replicas that have not failed. Where scores are NaN it raises a ValueError: then the
-    replicas that do so by themselves have failed, too, and the others go on.
+    """`run` on the graphs of the replicas that have not failed. Where scores are NaN it raises: then the replicas that
+    do so by themselves have failed, too, and the others go on.
     """
     try:
         return run(ids.masked_fill(failed.unsqueeze(1), -1))
-    except ValueError:
+    except NanScore:
         for replica in (~failed).nonzero().flatten().tolist():
             others = torch.arange(len(failed), device=failed.device) != replica
             try:
                 run(ids.masked_fill(others.unsqueeze(1), -1))
-            except ValueError:
+            except NanScore:
                 failed[replica] = True
         return run(ids.masked_fill(failed.unsqueeze(1), -1))
 
