@@ -63,7 +63,7 @@ def test_dropout_only_in_training() -> None:
 @pytest.mark.parametrize("layers", ["", "CPC", "LC", "CXL", "CPLCL"])
 def test_letters(layers: str) -> None:
     with pytest.raises(
-        ValueError, match=f"layers must be letters of C, S, P and E, then at least one L.*got '{layers}'"
+        ValueError, match=f"layers must be letters of C, S, G, P, E, T and A, then at least one L.*got '{layers}'"
     ):
         Network(layers, 5, hidden=8, num_classes=2)
 

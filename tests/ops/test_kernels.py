@@ -142,6 +142,7 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
         "spread_backward": (grad[:number], x, score, edge_index[0], parts[0][edge_index[1]]),
         "connect": (edge_index, parts[0], number, False, False),
         "contract": (score, edge_index, 20),
+        "contract_padded": (score[:2], pairs, rows, torch.tensor([0, 2, 20])),
         "merge_pairs": (x, weight, torch.arange(20) // 2),
         "merge_pairs_backward": (grad, x, weight, torch.arange(20) // 2),
         "pool": (x, torch.randn(2, 5), torch.ones(1), edge_index, None, "tanh", 0.1, False),

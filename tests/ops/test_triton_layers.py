@@ -130,3 +130,18 @@ def test_coarsen_padded_again_on_its_result() -> None:
         for one, two in zip(ours, theirs, strict=True):
             torch.testing.assert_close(one, two)
         given = (ours[4], ours[5])
+
+
+@pytest.mark.parametrize("scores", ["random", "tied"])
+@pytest.mark.parametrize("shape", INTERPRETED)
+def test_contract_padded(shape: str, scores: str) -> None:
+    number, edges = INTERPRETED[shape]
+    edges = undirected(edges).to(DEVICE)  # self-loops, too
+    two = torch.cat([edges, edges + number], 1)  # two graphs, and one without nodes between them
+    room = torch.nn.functional.pad(two.int(), (0, 6))
+    row_ptr = torch.searchsorted(two[0].contiguous(), torch.arange(2 * number + 4, device=DEVICE))
+    score = torch.randn(room.size(1), device=DEVICE)
+    score = score if scores == "random" else score.round(decimals=0)
+    args = (score, room, row_ptr, torch.tensor([0, number, number, 2 * number], device=DEVICE))
+    for ours, theirs in zip(_triton.contract_padded(*args), _torch.contract_padded(*args), strict=True):
+        torch.testing.assert_close(ours, theirs)

@@ -15,6 +15,8 @@ NETWORKS = {
     "all, symmetric": lambda width: nn.Network("CPCL", width, 8, 2, weights="all", symmetric=True),
     "PCL": lambda width: nn.Network("PCL", width, 8, 2),
     "SSESSESLL": lambda width: nn.Network("SSESSESLL", width, 4, 3),
+    "GTGAGLL, jump": lambda width: nn.Network("GTGAGLL", width, 6, 3, ratio=0.6, jump=True),
+    "CPSL, jump": lambda width: nn.Network("CPSL", width, 6, 2, readout="sum", jump=True),
     "GIN": lambda width: nn.GIN(width, 6, 3, dropout=0.0),
     "GIN, mean": lambda width: nn.GIN(width, 6, 2, dropout=0.0, readout="mean"),
 }
@@ -23,6 +25,8 @@ NETWORKS = {
 @pytest.mark.parametrize("kind", ["attributes", "labels", "one"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_equals_single_networks(name: str, kind: str, backend: str) -> None:
+    if "T" in name and kind == "one":
+        pytest.skip("of nodes with equal scores, PyG keeps any")
     graphs = graph_set()
     chosen = features(graphs, kind)
     given = batches(graphs, chosen, WHICH)
@@ -39,7 +43,7 @@ def test_equals_single_networks(name: str, kind: str, backend: str) -> None:
         if parameter.grad is not None:
             torch.testing.assert_close(parameter.grad, torch.stack([one.grad for one in singles]))
 
-    assert len(kept) == sum(letter in "PE" for letter in networks[0].settings.get("layers", ""))
+    assert len(kept) == sum(letter in "PETA" for letter in networks[0].settings.get("layers", ""))
     stack.eval()  # taken out again: by the statistics that training gathered, where there is batch norm
     logits = stack(given.x, given.union).logits
     for replica, data in enumerate(given.singles):
@@ -100,7 +104,7 @@ def test_networks_that_differ() -> None:
 
 
 @pytest.mark.parametrize("kind", ["attributes", "labels", "one"])
-@pytest.mark.parametrize("name", [name for name in NETWORKS if "E" not in name])
+@pytest.mark.parametrize("name", NETWORKS)
 def test_padding_changes_nothing(name: str, kind: str, backend: str) -> None:
     graphs = graph_set()
     chosen = features(graphs, kind)

@@ -47,7 +47,7 @@ def test_alone_or_with_others_is_the_same_training(name: str) -> None:
         assert together.epoch[replica] == alone.epoch[0]
 
 
-@pytest.mark.parametrize("name", ["CPCL", "GIN"])
+@pytest.mark.parametrize("name", MAKE)
 def test_with_room_for_the_largest_step_it_is_the_same_training(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU, where steps are captured with padded unions; here they are called."""
     exact = trained(name, [0, 1, 2, 3], break_one=1, how=torch.nan)

@@ -5,12 +5,21 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.nn import GCNConv, GINConv, SAGEConv, global_add_pool, global_mean_pool
+from torch_geometric.nn import (
+    GCNConv,
+    GINConv,
+    SAGEConv,
+    SAGPooling,
+    TopKPooling,
+    global_add_pool,
+    global_mean_pool,
+)
 
 from compool.nn.component_pooling import ComponentPooling
 from compool.nn.edge_pooling import EdgePooling
 
 READOUTS = {"mean": global_mean_pool, "sum": global_add_pool}
+CONVOLUTIONS, POOLINGS = "CSG", "PETA"
 _NO_SETTING = ("self", "__class__")
 
 
@@ -25,6 +34,8 @@ class Network(torch.nn.Module):
     ``C`` is a GCN layer, ``S`` a GraphSAGE layer, ``P`` component pooling, ``E`` edge pooling and ``L`` a linear layer.
     A readout stands before the first ``L``; ReLU and dropout come after each ``C``, ``S`` and ``L`` but the last.
 
+    Not the paper's: ``G``, a GIN layer with batch norm; ``T``, top-k pooling; ``A``, self-attention pooling.
+
     Args:
         layers: the letters, graph layers first, then at least one ``L``.
         in_channels: size of each node's features.
@@ -35,6 +46,8 @@ class Network(torch.nn.Module):
         threshold: of component pooling.
         weights: of component pooling.
         symmetric: of component pooling.
+        ratio: of top-k and self-attention pooling: the share of each graph's nodes to keep.
+        jump: jumping connections: the first ``L`` gets the readout after every convolution, side by side.
 
     Example:
         >>> network = Network("CPCL", in_channels=29, hidden=16, num_classes=2, dropout=0.1)
@@ -55,26 +68,33 @@ class Network(torch.nn.Module):
         threshold: float | None = None,
         weights: str = "merged",
         symmetric: bool = False,
+        ratio: float = 0.5,
+        jump: bool = False,
     ) -> None:
         super().__init__()
         self.settings: dict[str, Any] = {key: value for key, value in locals().items() if key not in _NO_SETTING}
-        head = layers.lstrip("CSPE")
-        if not head or set(head) != {"L"}:
+        body = layers.rstrip("L")
+        if not set(body) <= set(CONVOLUTIONS + POOLINGS) or body == layers:
             raise ValueError(
-                f"layers must be letters of C, S, P and E, then at least one L, as in CPCL; got {layers!r}"
+                f"layers must be letters of C, S, G, P, E, T and A, then at least one L, as in CPCL; got {layers!r}"
             )
+        if jump and (not body or body[-1] not in CONVOLUTIONS):
+            raise ValueError(f"with jump=True, a convolution must stand before the first L; got {layers!r}")
         _check(readout, dropout, num_classes)
-        self.letters, self.dropout, self.readout = layers, dropout, readout
+        self.letters, self.dropout, self.readout, self.jump = layers, dropout, readout, jump
         self.layers = torch.nn.ModuleList()
         width = in_channels
         for at, letter in enumerate(layers):
             if letter == "P":
                 self.layers.append(ComponentPooling(width, "tanh", threshold, weights, symmetric, dropout))
                 continue
-            if letter == "E":
-                self.layers.append(EdgePooling(width, by_first=True))
+            if letter in POOLINGS:
+                pool = {"E": EdgePooling, "T": TopKPooling, "A": SAGPooling}[letter]
+                self.layers.append(pool(width, by_first=True) if letter == "E" else pool(width, ratio))
                 continue
-            kind = {"C": GCNConv, "S": SAGEConv, "L": torch.nn.Linear}[letter]
+            if letter == "L" and jump and layers[at - 1] != "L":
+                width *= sum(one in CONVOLUTIONS for one in body)
+            kind = {"C": GCNConv, "S": SAGEConv, "G": GINLayer, "L": torch.nn.Linear}[letter]
             out = outputs(num_classes) if at == len(layers) - 1 else hidden
             self.layers.append(kind(width, out))
             width = out
@@ -97,16 +117,35 @@ class Network(torch.nn.Module):
             batch = edge_index.new_zeros(x.size(0), dtype=torch.long)
         if batch_size is None:
             batch_size = int(batch.max()) + 1 if batch.numel() else 0
+        read, levels = READOUTS[self.readout], list[Tensor]()
         for at, (letter, layer) in enumerate(zip(self.letters, self.layers, strict=True)):
             if letter in "PE":
                 x, edge_index, batch = layer(x, edge_index, batch)[:3]
                 continue
+            if letter in POOLINGS:
+                x, edge_index, _, batch = layer(x, edge_index, None, batch)[:4]
+                continue
             if letter == "L" and self.letters[at - 1] != "L":
-                x = READOUTS[self.readout](x, batch, batch_size)
+                x = torch.cat(levels, 1) if self.jump else read(x, batch, batch_size)
             x = layer(x) if letter == "L" else layer(x, edge_index)
             if at < len(self.layers) - 1:
                 x = F.dropout(x.relu(), self.dropout, self.training)
+            if self.jump and letter in CONVOLUTIONS:
+                levels.append(read(x, batch, batch_size))
         return x
+
+
+class GINLayer(torch.nn.Module):
+    """A :class:`~torch_geometric.nn.GINConv` with ε fixed at 0, a two-layer network, and batch norm after it."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.conv = GINConv(_perceptron(in_channels, out_channels))
+        self.norm = torch.nn.BatchNorm1d(out_channels)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """[N, in_channels] to [N, out_channels]."""
+        return self.norm(self.conv(x, edge_index))  # type: ignore[no-any-return]
 
 
 class GIN(torch.nn.Module):

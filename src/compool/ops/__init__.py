@@ -11,7 +11,14 @@ modules of :mod:`compool.nn` check.
 from compool.ops.coarsen import Coarse, PaddedCoarse, coarsen, coarsen_padded
 from compool.ops.components import Components, components, connected_components
 from compool.ops.connect import connect
-from compool.ops.contract import Contraction, contract, merge_pairs
+from compool.ops.contract import (
+    Contraction,
+    PaddedContraction,
+    contract,
+    contract_padded,
+    merge_padded_pairs,
+    merge_pairs,
+)
 from compool.ops.dropout import activate, drop_pairs, dropout, fold
 from compool.ops.grouped import grouped_linear, segment_repeat, segment_sum
 from compool.ops.in_place import InPlace, pool_in_place, row_pointer
@@ -29,6 +36,7 @@ __all__ = [
     "Contraction",
     "InPlace",
     "PaddedCoarse",
+    "PaddedContraction",
     "Selection",
     "activate",
     "coarsen",
@@ -37,6 +45,7 @@ __all__ = [
     "connect",
     "connected_components",
     "contract",
+    "contract_padded",
     "drop_pairs",
     "dropout",
     "fold",
@@ -44,6 +53,7 @@ __all__ = [
     "lift",
     "merge",
     "merge_all",
+    "merge_padded_pairs",
     "merge_pairs",
     "pool",
     "pool_in_place",

@@ -228,6 +228,24 @@ def contract(edge_score: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[Te
     return cluster, edges, first
 
 
+def contract_padded(edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, graph_ptr: Tensor) -> tuple[Tensor, ...]:
+    count, num_nodes = int(row_ptr[-1]), row_ptr.size(0) - 1
+    pairs = edge_index[:, :count]
+    cluster, edges, _ = kernel("contract", edge_score)(edge_score[:count], pairs, num_nodes)
+    nodes, number = torch.arange(num_nodes, device=cluster.device), int(cluster.max()) + 1 if num_nodes else 0
+    least = torch.full_like(nodes[:number], num_nodes).scatter_reduce_(0, cluster, nodes, "amin")
+    first = torch.cat([least.sort().values, torch.full_like(nodes[number:], num_nodes)])
+    rank = torch.argsort(torch.argsort(least))
+    chosen = torch.full_like(nodes, -1)
+    chosen[rank[cluster[pairs[0, edges].long()]]] = edges
+    cluster = rank[cluster]
+    out, rows = torch.zeros_like(edge_index), torch.zeros_like(row_ptr)
+    joined = kernel("connect", edge_index)(pairs, cluster, number, True, True)
+    out[:, : joined.size(1)] = joined
+    torch.cumsum(torch.bincount(joined[0], minlength=num_nodes), 0, out=rows[1:])
+    return cluster, chosen, first, out, rows
+
+
 def merge_pairs(x: Tensor, supernode_score: Tensor, cluster: Tensor) -> Tensor:
     every, ones = torch.arange(x.size(0), device=x.device), torch.ones_like(cluster, dtype=supernode_score.dtype)
     sums: Tensor = kernel("spread", x)(x, ones, every, cluster, supernode_score.size(0))

@@ -287,13 +287,34 @@ def coarsen_padded(
         return _torch.coarsen_padded(edge_score, edge_index, row_ptr, threshold, self_loops)
     parent, alone, flags = _start(num_nodes, None, edge_index.device)
     merged = _select_and_hook(edge_score, edge_index, threshold, parent, flags, row_ptr[-1:])[0]
-    rank = _rank(parent, alone)
-    cluster = torch.empty_like(parent, dtype=torch.long)
+    cluster, first = _numbered_padded(parent, _rank(parent, alone))
+    edges, rows = _connected_in_place(edge_index, cluster, row_ptr[-1:], self_loops)
+    return merged, cluster, first, alone, edges, rows
+
+
+def _numbered_padded(parent: Tensor, rank: Tensor) -> tuple[Tensor, Tensor]:
+    """The component of each node, and the first member of each component, N where there is none."""
+    num_nodes, cluster = parent.numel(), torch.empty_like(parent, dtype=torch.long)
     first, graph = torch.full_like(cluster, num_nodes), torch.empty_like(cluster)
     args = (parent, rank, parent, cluster, first, graph, num_nodes)
     _launch(kernels.number, _over(num_nodes, _NODES), *args, HAS_BATCH=False, BLOCK=_NODES)
-    edges, rows = _connected_in_place(edge_index, cluster, row_ptr[-1:], self_loops)
-    return merged, cluster, first, alone, edges, rows
+    return cluster, first
+
+
+def contract_padded(edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, graph_ptr: Tensor) -> tuple[Tensor, ...]:
+    num_nodes, number = row_ptr.numel() - 1, edge_index.size(1)
+    if edge_score.dtype != torch.float32 or not num_nodes or not number:
+        return _torch.contract_padded(edge_score, edge_index, row_ptr, graph_ptr)
+    edges, stride = _edges(edge_index)
+    best, edge_of = row_ptr.new_empty(num_nodes), torch.full_like(row_ptr[:-1], -1, dtype=torch.int32)
+    args = (edge_score.contiguous(), edges, stride, row_ptr, graph_ptr.contiguous(), best, edge_of)
+    _launch(kernels.contract, (graph_ptr.numel() - 1,), *args, BLOCK=_EDGES)
+    nodes = torch.arange(num_nodes, dtype=torch.int32, device=edges.device)
+    ends = edges.index_select(1, torch.where(edge_of < 0, nodes % number, edge_of))  # spread out what is not used
+    root = torch.where(edge_of < 0, nodes, ends.amin(0).int())
+    cluster, first = _numbered_padded(root, torch.cumsum(root == nodes, 0, dtype=torch.int32))
+    chosen = torch.where(first < num_nodes, edge_of[first.clamp(max=num_nodes - 1)], -1).long()
+    return cluster, chosen, first, *_connected_in_place(edge_index, cluster, row_ptr[-1:], True, True)
 
 
 def _connected(
@@ -387,7 +408,9 @@ def pool_in_place(
     return out.to(x.dtype), edge_score, root, edges, rows, live & is_root.bool(), flags, merged, weight
 
 
-def _connected_in_place(edge_index: Tensor, root: Tensor, limit: Tensor, self_loops: bool) -> tuple[Tensor, Tensor]:
+def _connected_in_place(
+    edge_index: Tensor, root: Tensor, limit: Tensor, self_loops: bool, input_loops: bool = False
+) -> tuple[Tensor, Tensor]:
     """The edges between roots, sorted, each once, and where each row's begin; what follows them is zero."""
     edges, stride = _edges(edge_index)
     number, num_nodes = edges.size(1), root.numel()
@@ -395,7 +418,8 @@ def _connected_in_place(edge_index: Tensor, root: Tensor, limit: Tensor, self_lo
     if number:
         keys = root.new_empty(number)
         grid, block = _over(number, _EDGES), {"BLOCK": _EDGES}
-        _launch(kernels.pair_keys, grid, edges, stride, root, keys, limit, number, SELF_LOOPS=self_loops, **block)
+        loops = {"SELF_LOOPS": self_loops, "INPUT_LOOPS": input_loops}
+        _launch(kernels.pair_keys, grid, edges, stride, root, keys, limit, number, **loops, **block)
         keys = keys.sort().values
         is_first = torch.empty_like(keys, dtype=torch.int32)
         _launch(kernels.first_of_runs, grid, keys, is_first, number, **block)

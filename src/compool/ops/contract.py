@@ -20,6 +20,15 @@ _contract = operator(
 )
 
 
+_contract_padded = operator(
+    "contract_padded(Tensor edge_score, Tensor edge_index, Tensor row_ptr, Tensor graph_ptr)"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    lambda edge_score, edge_index, row_ptr, graph_ptr: (
+        *(row_ptr.new_empty(row_ptr.size(0) - 1) for _ in range(3)),
+        edge_index.new_empty(edge_index.shape),
+        row_ptr.new_empty(row_ptr.shape),
+    ),
+)
 _merge_pairs = operator(
     "merge_pairs(Tensor x, Tensor supernode_score, Tensor cluster) -> Tensor",
     lambda x, supernode_score, cluster: x.new_empty(supernode_score.size(0), x.size(1)),
@@ -73,6 +82,46 @@ def contract(edge_score: Tensor, edge_index: Tensor, num_nodes: int, by_first: b
         rank = torch.empty_like(order).scatter_(0, order, torch.arange(order.size(0), device=order.device))
         cluster = rank[cluster]
     return Contraction(cluster, chosen, first)
+
+
+class PaddedContraction(NamedTuple):
+    """The pairs and single nodes that result, by first member, in as much room as the nodes had."""
+
+    cluster: Tensor
+    """The supernode of each node [N]."""
+    chosen: Tensor
+    """The contracted edge of each supernode [N]; −1: none."""
+    first: Tensor
+    """The first member of each supernode [N]; N: no supernode."""
+    edge_index: Tensor
+    """Edges between supernodes [2, E], those inside them too, sorted, each once: the first ``row_ptr[-1]``."""
+    row_ptr: Tensor
+    """Supernode k has the edges ``row_ptr[k]:row_ptr[k + 1]``; [N + 1]."""
+
+
+def contract_padded(edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, graph_ptr: Tensor) -> PaddedContraction:
+    """:func:`contract` and :func:`connect` on a graph with room for more: see :func:`coarsen_padded`.
+
+    Args:
+        edge_score: scores [E].
+        edge_index: edges [2, E], sorted, each once; only the first ``row_ptr[-1]`` are edges.
+        row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1].
+        graph_ptr: graph g has the nodes ``graph_ptr[g]:graph_ptr[g + 1]``; no edge joins two graphs.
+
+    Example:
+        >>> edge_index, row_ptr = torch.tensor([[0, 1, 1, 2, 0], [1, 0, 2, 1, 0]]), torch.tensor([0, 1, 3, 4, 4])
+        >>> found = contract_padded(torch.tensor([0.1, 0.2, 0.3, 0.4, 0.9]), edge_index, row_ptr, torch.tensor([0, 3]))
+        >>> found.cluster, found.chosen, found.first
+        (tensor([0, 1, 1, 2]), tensor([-1,  3, -1, -1]), tensor([0, 1, 3, 4]))
+    """
+    return PaddedContraction(*_contract_padded(edge_score.detach(), edge_index, row_ptr, graph_ptr))
+
+
+def merge_padded_pairs(x: Tensor, edge_score: Tensor, parts: PaddedContraction) -> Tensor:
+    """:func:`merge_pairs` of a padded graph: features [N, d]."""
+    spread = torch.arange(parts.chosen.size(0), device=x.device) % max(edge_score.size(0), 1)  # not all from one place
+    score = edge_score.index_select(0, torch.where(parts.chosen < 0, spread, parts.chosen))
+    return cast(Tensor, _MergePairs.apply(x, torch.where(parts.chosen < 0, 1.0, score), parts.cluster))
 
 
 def merge_pairs(x: Tensor, edge_score: Tensor, edge_index: Tensor, parts: Contraction) -> tuple[Tensor, Tensor]:

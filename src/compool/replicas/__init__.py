@@ -3,16 +3,8 @@
 :class:`Graphs` makes unions of batches, :func:`stack` makes one network of R, and the layers are R of PyG's each.
 """
 
-from compool.replicas.layers import (
-    BatchNorm,
-    ComponentPooling,
-    EdgePooling,
-    GCNConv,
-    GINConv,
-    Linear,
-    SAGEConv,
-    readout,
-)
+from compool.replicas.layers import BatchNorm, GCNConv, GINConv, Linear, SAGEConv, readout
+from compool.replicas.pooling import ComponentPooling, EdgePooling, SAGPooling, TopKPooling
 from compool.replicas.stack import GIN, Network, Output, stack
 from compool.replicas.union import Graphs, Union
 
@@ -28,6 +20,8 @@ __all__ = [
     "Network",
     "Output",
     "SAGEConv",
+    "SAGPooling",
+    "TopKPooling",
     "Union",
     "readout",
     "stack",

@@ -9,11 +9,10 @@ from typing import Any, cast
 
 import torch
 import torch_geometric.nn as pyg
-import torch_geometric.utils
 from torch import Tensor
 from torch.nn import Module
 
-from compool import nn, ops
+from compool import ops
 from compool.replicas.union import Union
 
 
@@ -79,7 +78,7 @@ class GCNConv(Module):
 
     def __init__(self, layers: Sequence[pyg.GCNConv]) -> None:
         super().__init__()
-        _refuse(layers[0], improved=False, add_self_loops=True, normalize=True)
+        refuse(layers[0], improved=False, add_self_loops=True, normalize=True)
         self.lin = Linear([layer.lin for layer in layers])
         self.bias = stacked(layer.bias for layer in layers)
 
@@ -87,8 +86,9 @@ class GCNConv(Module):
         """The layer without its bias."""
         degree = union.degree
         if union.looped:  # a self-loop that is there already counts as the one that the layer adds
-            source, target = union.edge_index
-            extra = torch.ones_like(degree).index_fill_(0, source[source == target].long(), 0)
+            source, target = union.edge_index.long()
+            other = (source != target) | ~union.is_edge
+            extra = torch.ones_like(degree).scatter_reduce_(0, source, other.to(degree.dtype), "amin")
         else:
             extra = torch.ones_like(degree)
         norm = (degree + extra).to(self.bias.dtype).rsqrt()
@@ -108,7 +108,7 @@ class SAGEConv(Module):
 
     def __init__(self, layers: Sequence[pyg.SAGEConv]) -> None:
         super().__init__()
-        _refuse(layers[0], normalize=False, root_weight=True, project=False)
+        refuse(layers[0], normalize=False, root_weight=True, project=False)
         if not isinstance(layers[0].aggr_module, pyg.aggr.MeanAggregation):
             raise ValueError(f"SAGEConv must have aggr='mean', got {layers[0].aggr_module}")
         self.lin_l = Linear([layer.lin_l for layer in layers])
@@ -143,7 +143,7 @@ class BatchNorm(Module):
 
     def __init__(self, layers: Sequence[torch.nn.BatchNorm1d]) -> None:
         super().__init__()
-        _refuse(layers[0], affine=True, track_running_stats=True)
+        refuse(layers[0], affine=True, track_running_stats=True)
         alike(layers, "eps", "momentum")
         self.eps, self.momentum = layers[0].eps, cast(float, layers[0].momentum)
         self.weight = stacked(layer.weight for layer in layers)
@@ -198,88 +198,17 @@ class GINConv(Module):
         return cast(Tensor, last(norm(hidden, union, relu=True), union))
 
 
-class _Scorer(Module):
-    """What the two pooling layers share: raw scores of edges; dropout may differ."""
-
-    dropout: Tensor
-    symmetric = False
+class GINLayer(Module):
+    """R of the ``G`` layers of :class:`compool.nn.Network`, and the ReLU that follows."""
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
-        self.lin = Linear([layer.lin for layer in layers])
-        self.drops = any(layer.dropout for layer in layers)
-        self.register_buffer("dropout", torch.tensor([float(layer.dropout) for layer in layers]), persistent=False)
+        self.conv = GINConv([layer.conv for layer in layers])
+        self.norm = BatchNorm([layer.norm for layer in layers])
 
-    def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
-        """[E]. Half of the bias goes to each end: so the two directions of a symmetric score are equal to the bit."""
-        halves, bias = self.lin.weight.view(union.replicas, 2, -1), cast(Tensor, self.lin.bias)
-        if self.symmetric:
-            halves = halves.mean(1, keepdim=True).expand(-1, 2, -1)
-        raw = ops.score_ends(multiply(x, halves, union, bias.expand(-1, 2) / 2).t(), union.edge_index)
-        if not self.training or not self.drops or key is None:
-            return raw
-        if self.symmetric:
-            replica = union.edge_replica
-            ends = union.edge_index - union.ptr[replica]
-            return ops.drop_pairs(raw, ends, key[replica], self.dropout[replica])
-        return ops.dropout(raw.unsqueeze(1), union.edge_ptr, key, self.dropout).squeeze(1)
-
-
-class ComponentPooling(_Scorer):
-    """R of :class:`compool.ComponentPooling`; threshold and dropout may differ."""
-
-    threshold: Tensor
-
-    def __init__(self, layers: Sequence[nn.ComponentPooling]) -> None:
-        super().__init__(layers)
-        alike(layers, "score", "weights", "symmetric", "self_loops")
-        layer = layers[0]
-        self.activation, self.weights = layer.activation, layer.weights
-        self.symmetric, self.self_loops = layer.symmetric, layer.self_loops
-        self.one_threshold = layer.threshold if len({layer.threshold for layer in layers}) == 1 else None
-        self.register_buffer("threshold", torch.tensor([layer.threshold for layer in layers]), persistent=False)
-
-    def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
-        """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
-        edge_index = union.edge_index
-        edge_score = self.activation(self.raw_score(x, union, key))
-        excess, threshold = edge_score, self.one_threshold
-        if threshold is None:
-            excess, threshold = edge_score.detach() - self.threshold.to(edge_score.dtype)[union.edge_replica], 0.0
-        if union.padded:
-            merged, parts, edges, rows = ops.coarsen_padded(
-                excess, edge_index, union.row_ptr, threshold, self.self_loops
-            )
-            counted = union.is_edge & (edge_index[0] != edge_index[1]) if self.weights == "all" else merged
-        else:
-            coarse = ops.coarsen(excess, edge_index, x.size(0), threshold, None, self.self_loops)
-            (merged, counted, parts, edges, _), rows = coarse, None
-        if self.weights == "merged":
-            x = ops.merge(x, edge_score, edge_index, merged, parts)
-        else:
-            x = ops.merge_all(x, edge_score, edge_index, counted, parts)
-        return x, union.coarse(edges, parts.first, self.self_loops, rows)
-
-
-class EdgePooling(_Scorer):
-    """R of :class:`compool.EdgePooling` with softmax scores and ``by_first=True``; dropout may differ."""
-
-    def __init__(self, layers: Sequence[nn.EdgePooling]) -> None:
-        super().__init__(layers)
-        alike(layers, "add_to_edge_score", "compute_edge_score")
-        if layers[0].compute_edge_score is not nn.EdgePooling.compute_edge_score_softmax:
-            raise ValueError("EdgePooling must have compute_edge_score_softmax for edge_score_method")
-        self.add_to_edge_score = layers[0].add_to_edge_score
-
-    def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
-        """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
-        edge_index, number = union.edge_index, x.size(0)
-        raw = self.raw_score(x, union, key)
-        edge_score = torch_geometric.utils.softmax(raw, edge_index[1].long(), num_nodes=number) + self.add_to_edge_score
-        parts = ops.contract(edge_score, edge_index, number, by_first=True)
-        x, _ = ops.merge_pairs(x, edge_score, edge_index, parts)
-        edges = ops.connect(edge_index, parts, self_loops=True, input_loops=True)
-        return x, union.coarse(edges, parts.first, looped=True)
+    def forward(self, x: Tensor, union: Union) -> Tensor:
+        """[N, i] to [N, o]."""
+        return cast(Tensor, self.norm(self.conv(x, union), union, relu=True))
 
 
 def readout(x: Tensor, union: Union, how: str = "mean") -> Tensor:
@@ -290,7 +219,7 @@ def readout(x: Tensor, union: Union, how: str = "mean") -> Tensor:
     return total.view(union.replicas, -1, x.size(1))
 
 
-def _refuse(layer: Any, **settings: Any) -> None:
+def refuse(layer: Any, **settings: Any) -> None:
     """Settings that there is no stacked layer for."""
     for name, value in settings.items():
         if getattr(layer, name) != value:

@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn import Module, ModuleList
 
 from compool import nn, ops
-from compool.replicas import layers
+from compool.nn.network import CONVOLUTIONS, POOLINGS, GINLayer
+from compool.replicas import layers, pooling
 from compool.replicas.layers import multiply, readout, stacked
 from compool.replicas.union import Union
 
@@ -18,8 +19,11 @@ _STACKED: dict[type, type[Module]] = {
     torch.nn.Linear: layers.Linear,
     pyg.GCNConv: layers.GCNConv,
     pyg.SAGEConv: layers.SAGEConv,
-    nn.ComponentPooling: layers.ComponentPooling,
-    nn.EdgePooling: layers.EdgePooling,
+    GINLayer: layers.GINLayer,
+    nn.ComponentPooling: pooling.ComponentPooling,
+    nn.EdgePooling: pooling.EdgePooling,
+    pyg.TopKPooling: pooling.TopKPooling,
+    pyg.SAGPooling: pooling.SAGPooling,
 }
 
 
@@ -49,11 +53,6 @@ class _Stack(Module):
         self.readout: str = networks[0].readout
         self.drops = any(network.dropout for network in networks)
         self.register_buffer("dropout", torch.tensor([network.dropout for network in networks]), persistent=False)
-
-    @property
-    def takes_padding(self) -> bool:
-        """Whether unions may be padded: edge pooling goes through the host."""
-        return not any(isinstance(module, layers.EdgePooling) for module in self.modules())
 
     def key(self, union: Union, site: int) -> Tensor | None:
         """The random keys of one place in the network, or None when nothing is dropped there."""
@@ -85,30 +84,35 @@ class Network(_Stack):
 
     def __init__(self, networks: Sequence[nn.Network]) -> None:
         super().__init__(networks)
-        self.letters = networks[0].letters
+        self.letters, self.jump = networks[0].letters, networks[0].jump
         columns = zip(*(network.layers for network in networks), strict=True)
         self.layers = ModuleList(_STACKED[type(column[0])](column) for column in columns)
 
     def forward(self, x: Tensor, union: Union) -> Output:
         """The logits of each graph, from the features [N, d], or the columns of one-hot features [N]."""
-        kept = []
+        kept, levels = list[Tensor](), list[Tensor]()
         last = len(self.layers) - 1
-        if x.dim() == 1 and self.letters[0] in "PE":  # pooling adds features up: columns do not do
+        if x.dim() == 1 and self.letters[0] in POOLINGS:  # pooling adds features up: columns do not do
             x = F.one_hot(x, self.settings[0]["in_channels"]).to(next(self.parameters()).dtype)
         for at, (letter, module) in enumerate(zip(self.letters, self.layers, strict=True)):
             layer, key = cast(Any, module), self.key(union, at)
-            if letter in "PE":
+            if letter in POOLINGS:
                 x, union = layer(x, union, key)
                 kept.append(union.ptr.diff())
-            elif letter in "CS":
+            elif letter == "G":
+                x = layer(x, union)
+                x = x if key is None else ops.dropout(x, union.ptr, key, self.dropout)
+            elif letter in CONVOLUTIONS:
                 x = ops.activate(layer.linear(x, union), layer.bias, union.ptr, key, self.dropout)
             else:
                 if self.letters[at - 1] != "L":
-                    x = readout(x, union, self.readout)
+                    x = torch.cat(levels, 2) if self.jump else readout(x, union, self.readout)
                 x = layer.of_graphs(x)
                 if at < last:
                     rows = torch.arange(x.size(0) + 1, device=x.device) * x.size(1)
                     x = ops.activate(x.flatten(0, 1), None, rows, key, self.dropout).view(x.shape)
+            if self.jump and letter in CONVOLUTIONS:
+                levels.append(readout(x, union, self.readout))
         return Output(x, kept)
 
 

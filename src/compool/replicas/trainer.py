@@ -159,7 +159,7 @@ def _can_capture(stack: Network | GIN, graphs: Graphs) -> bool:
     """Whether a step can be a CUDA graph: all kernels must be there that bring nothing to the host."""
     kernels = find_spec("triton") is not None and not _library.only_torch
     plain = torch.are_deterministic_algorithms_enabled() or next(stack.parameters()).dtype != torch.float32
-    return graphs.y.is_cuda and kernels and not plain and stack.takes_padding
+    return graphs.y.is_cuda and kernels and not plain
 
 
 def _room(graphs: Graphs, ids: Tensor, keys: Tensor, settings: Settings) -> Room:

@@ -1,0 +1,199 @@
+"""Pooling layers of many replicas: see `layers`. A pooling layer returns features and the union that is left."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+import torch_geometric.nn as pyg
+import torch_geometric.utils
+from torch import Tensor
+from torch.nn import Module
+
+from compool import nn, ops
+from compool.replicas.layers import Linear, alike, multiply, refuse, stacked
+from compool.replicas.union import Union
+
+
+class _Scorer(Module):
+    """What the two pooling layers share: raw scores of edges; dropout may differ."""
+
+    dropout: Tensor
+    symmetric = False
+
+    def __init__(self, layers: Sequence[Any]) -> None:
+        super().__init__()
+        self.lin = Linear([layer.lin for layer in layers])
+        self.drops = any(layer.dropout for layer in layers)
+        self.register_buffer("dropout", torch.tensor([float(layer.dropout) for layer in layers]), persistent=False)
+
+    def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
+        """[E]. Half of the bias goes to each end: so the two directions of a symmetric score are equal to the bit."""
+        halves, bias = self.lin.weight.view(union.replicas, 2, -1), cast(Tensor, self.lin.bias)
+        if self.symmetric:
+            halves = halves.mean(1, keepdim=True).expand(-1, 2, -1)
+        raw = ops.score_ends(multiply(x, halves, union, bias.expand(-1, 2) / 2).t(), union.edge_index)
+        if not self.training or not self.drops or key is None:
+            return raw
+        if self.symmetric:
+            replica = union.edge_replica
+            ends = union.edge_index - union.ptr[replica]
+            return ops.drop_pairs(raw, ends, key[replica], self.dropout[replica])
+        return ops.dropout(raw.unsqueeze(1), union.edge_ptr, key, self.dropout).squeeze(1)
+
+
+class ComponentPooling(_Scorer):
+    """R of :class:`compool.ComponentPooling`; threshold and dropout may differ."""
+
+    threshold: Tensor
+
+    def __init__(self, layers: Sequence[nn.ComponentPooling]) -> None:
+        super().__init__(layers)
+        alike(layers, "score", "weights", "symmetric", "self_loops")
+        layer = layers[0]
+        self.activation, self.weights = layer.activation, layer.weights
+        self.symmetric, self.self_loops = layer.symmetric, layer.self_loops
+        self.one_threshold = layer.threshold if len({layer.threshold for layer in layers}) == 1 else None
+        self.register_buffer("threshold", torch.tensor([layer.threshold for layer in layers]), persistent=False)
+
+    def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
+        """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
+        edge_index = union.edge_index
+        edge_score = self.activation(self.raw_score(x, union, key))
+        excess, threshold = edge_score, self.one_threshold
+        if threshold is None:
+            excess, threshold = edge_score.detach() - self.threshold.to(edge_score.dtype)[union.edge_replica], 0.0
+        if union.padded:
+            merged, parts, edges, rows = ops.coarsen_padded(
+                excess, edge_index, union.row_ptr, threshold, self.self_loops
+            )
+            counted = union.is_edge & (edge_index[0] != edge_index[1]) if self.weights == "all" else merged
+        else:
+            coarse = ops.coarsen(excess, edge_index, x.size(0), threshold, None, self.self_loops)
+            (merged, counted, parts, edges, _), rows = coarse, None
+        if self.weights == "merged":
+            x = ops.merge(x, edge_score, edge_index, merged, parts)
+        else:
+            x = ops.merge_all(x, edge_score, edge_index, counted, parts)
+        return x, union.coarse(edges, parts.first, self.self_loops, rows)
+
+
+class EdgePooling(_Scorer):
+    """R of :class:`compool.EdgePooling` with softmax scores and ``by_first=True``; dropout may differ."""
+
+    def __init__(self, layers: Sequence[nn.EdgePooling]) -> None:
+        super().__init__(layers)
+        alike(layers, "add_to_edge_score", "compute_edge_score")
+        if layers[0].compute_edge_score is not nn.EdgePooling.compute_edge_score_softmax:
+            raise ValueError("EdgePooling must have compute_edge_score_softmax for edge_score_method")
+        self.add_to_edge_score = layers[0].add_to_edge_score
+
+    def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
+        """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
+        edge_index, number = union.edge_index, x.size(0)
+        raw = self.raw_score(x, union, key)
+        if union.padded:
+            raw = raw.masked_fill(~union.is_edge, -torch.inf)
+        edge_score = torch_geometric.utils.softmax(raw, edge_index[1].long(), num_nodes=number) + self.add_to_edge_score
+        if union.padded:
+            pairs = ops.contract_padded(edge_score, edge_index, union.row_ptr, union.graph_ptr)
+            x = ops.merge_padded_pairs(x, edge_score, pairs)
+            return x, union.coarse(pairs.edge_index, pairs.first, looped=True, row_ptr=pairs.row_ptr)
+        parts = ops.contract(edge_score, edge_index, number, by_first=True)
+        x, _ = ops.merge_pairs(x, edge_score, edge_index, parts)
+        edges = ops.connect(edge_index, parts, self_loops=True, input_loops=True)
+        return x, union.coarse(edges, parts.first, looped=True)
+
+
+class _Select(Module):
+    """The scores of R of PyG's ``SelectTopK``: a projection on one vector of length one."""
+
+    def __init__(self, layers: Sequence[Any]) -> None:
+        super().__init__()
+        self.weight = stacked(layer.weight for layer in layers)
+
+    def forward(self, x: Tensor, union: Union) -> Tensor:
+        """[N, d] to [N]."""
+        direction = self.weight / self.weight.norm(dim=2, keepdim=True)
+        return multiply(x, direction, union).squeeze(1).tanh()
+
+
+class TopKPooling(Module):
+    """R of :class:`torch_geometric.nn.TopKPooling`; nodes stay in order, and of equal scores the first are kept."""
+
+    def __init__(self, layers: Sequence[Any]) -> None:
+        super().__init__()
+        self._select(layers)
+
+    def _select(self, layers: Sequence[Any]) -> None:
+        refuse(layers[0], min_score=None, multiplier=1.0)
+        alike(layers, "ratio")
+        self.ratio = layers[0].ratio
+        self.select = _Select([layer.select for layer in layers])
+
+    def score(self, x: Tensor, union: Union) -> Tensor:
+        """The score of each node [N]."""
+        return cast(Tensor, self.select(x, union))
+
+    def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
+        """The features of the nodes that are kept, times their scores, and their union; nothing is random."""
+        score = self.score(x, union)
+        return _induced(x * score.unsqueeze(1), union, _highest(score.detach(), union, self.ratio))
+
+
+class SAGPooling(TopKPooling):
+    """R of :class:`torch_geometric.nn.SAGPooling` with a ``GraphConv``."""
+
+    def __init__(self, layers: Sequence[Any]) -> None:
+        Module.__init__(self)
+        if not isinstance(layers[0].gnn, pyg.GraphConv):
+            raise ValueError(f"SAGPooling must have GNN=GraphConv, got {type(layers[0].gnn).__name__}")
+        names = ("lin_rel", "lin_root")
+        self.gnn = torch.nn.ModuleDict({name: Linear([getattr(one.gnn, name) for one in layers]) for name in names})
+        self._select(layers)
+
+    def score(self, x: Tensor, union: Union) -> Tensor:
+        """The score of each node [N]."""
+        others, own = (cast(Linear, self.gnn[name]) for name in ("lin_rel", "lin_root"))
+        both = multiply(x, torch.cat([others.weight, own.weight], 1), union)
+        attention = ops.propagate(both[:, :1].contiguous(), union.row_ptr, union.edge_index[1]) + both[:, 1:]
+        shift = cast(Tensor, others.bias)[union.replica]
+        return cast(Tensor, self.select(attention + shift, union))
+
+
+def _highest(score: Tensor, union: Union, ratio: float) -> Tensor:
+    """Mask [N] of the nodes with the highest scores, this share of each graph, rounded up."""
+    number = score.new_zeros(score.size(0), dtype=torch.long)
+    graph = torch.searchsorted(union.graph_ptr, torch.arange(score.size(0), device=score.device), right=True) - 1
+    order = score.argsort(descending=True, stable=True)
+    order = order[graph[order].argsort(stable=True)]  # by graph, then by score
+    place = number.index_copy(0, order, torch.arange(score.size(0), device=score.device))
+    start = union.graph_ptr[graph]
+    some = torch.nn.functional.pad((union.graph_ptr.diff() * float(ratio)).ceil(), (0, 1))  # none of no graph's nodes
+    return place - start < some[graph]
+
+
+def _induced(x: Tensor, union: Union, keep: Tensor) -> tuple[Tensor, Union]:
+    """Features and union of the nodes in a mask [N], in order."""
+    number, (source, target) = keep.size(0), union.edge_index.long()
+    new = torch.cumsum(keep, 0) - 1
+    stays = keep[source] & keep[target]
+    if union.padded:
+        stays &= union.is_edge
+        to = torch.where(keep, new, number)
+        first = new.new_full((number + 1,), number).index_copy(0, to, torch.arange(number, device=x.device))[:-1]
+        first = first.masked_fill(torch.arange(number, device=x.device) > new[-1], number)
+        x = x.index_select(0, first.clamp(max=number - 1)) * (first < number).unsqueeze(1)
+    else:
+        first = keep.nonzero().squeeze(1)
+        x = x.index_select(0, first)
+    before = torch.nn.functional.pad(torch.cumsum(stays, 0), (1, 0))
+    ends = torch.stack([new[source], new[target]]).to(union.edge_index.dtype)
+    if union.padded:
+        room = ends.size(1)
+        to = torch.where(stays, before[1:] - 1, room)
+        edges = ends.new_zeros(2, room + 1).index_copy(1, to, ends)[:, :-1]
+        edges = edges * (torch.arange(room, device=x.device) < before[-1])
+    else:
+        edges = ends[:, stays]
+    rows = before[union.row_ptr[torch.nn.functional.pad(first, (0, 1), value=number)]]
+    return x, union.coarse(edges, first, union.looped, rows)
