@@ -156,6 +156,7 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
         "segment_norm": (x, x[:3], x[3:6], thirds, 0.01, True),
         "segment_norm_backward": (grad, x, x, x[:3], x[3:6], x[6:9] ** 2, thirds, 0.01, True),
         "segment_repeat": (x[:3], thirds, 20),
+        "fold_key": (torch.arange(3), torch.tensor(7), 0),
         "drop": (x, thirds, torch.arange(3), torch.full((3,), 0.5)),
         "activate": (x, x[:3], thirds, torch.arange(3), torch.full((3,), 0.5)),
         "activate_backward": (grad, x, thirds, None),

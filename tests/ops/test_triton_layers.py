@@ -51,6 +51,12 @@ def test_products(inputs: int, outputs: int) -> None:
     both("grouped_outer", grad, x, PTR, **close)
 
 
+def test_keys() -> None:
+    both("fold_key", KEY, None, 7)
+    both("fold_key", KEY, torch.tensor(2**33, device=DEVICE), 0)
+    both("fold_key", KEY.unsqueeze(1), torch.arange(5, device=DEVICE), 0)
+
+
 @pytest.mark.parametrize("width", [1, 5, 130])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_rows(width: int, dtype: torch.dtype) -> None:

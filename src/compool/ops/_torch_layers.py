@@ -117,6 +117,14 @@ def _mix32(bits: Tensor) -> Tensor:
     return bits ^ (bits >> 16)
 
 
+def fold_key(key: Tensor, number: Tensor | None, plus: int) -> Tensor:
+    bits = key * -4417276706812531889 + (plus + 1)
+    bits = (bits if number is None else bits + number) * -7046029254386353131  # odd; then SplitMix64's finaliser
+    bits = (bits ^ ((bits >> 30) & 0x3FFFFFFFF)) * -4658895280553007687
+    bits = (bits ^ ((bits >> 27) & 0x1FFFFFFFFF)) * -7723592293110705685
+    return bits ^ ((bits >> 31) & 0x1FFFFFFFF)
+
+
 def drop(x: Tensor, ptr: Tensor, key: Tensor, probability: Tensor) -> Tensor:
     return x * _keep(x, ptr, key, probability)
 

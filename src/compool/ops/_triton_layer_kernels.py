@@ -7,7 +7,7 @@ and come out as zeros. Nothing of one replica is ever multiplied into another's,
 import triton
 import triton.language as tl
 
-_jit = triton.jit(do_not_specialize=["N", "S"])
+_jit = triton.jit(do_not_specialize=["N", "S", "plus"])
 
 
 @triton.jit
@@ -147,6 +147,18 @@ def propagate_rest(
         tl.store(to, total.to(out.dtype.element_ty), mask=columns)
         rest = tl.where(rest == row, N, rest)
         row = tl.min(rest, 0)
+
+
+@_jit
+def fold_key(key, number, out, plus, N, HAS_NUMBER: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    bits = tl.load(key + i, mask=i < N, other=0) * -4417276706812531889 + 1 + plus
+    if HAS_NUMBER:
+        bits += tl.load(number)
+    bits = bits * -7046029254386353131
+    bits = (bits ^ ((bits >> 30) & 0x3FFFFFFFF)) * -4658895280553007687
+    bits = (bits ^ ((bits >> 27) & 0x1FFFFFFFFF)) * -7723592293110705685
+    tl.store(out + i, bits ^ ((bits >> 31) & 0x1FFFFFFFF), mask=i < N)
 
 
 @triton.jit

@@ -96,6 +96,16 @@ def propagate(
     return out
 
 
+def fold_key(key: Tensor, number: Tensor | None, plus: int) -> Tensor:
+    if not key.numel() or (number is not None and number.dim()):  # a number for each key is rare
+        return _torch_layers.fold_key(key, number, plus)
+    key = key.contiguous()
+    out = torch.empty_like(key)
+    given = (key, key if number is None else number, out, plus, key.numel())
+    _launch(kernels.fold_key, _over(key.numel(), 128), *given, HAS_NUMBER=number is not None, BLOCK=128)
+    return out
+
+
 def _activated(
     x: Tensor, bias: Tensor | None, ptr: Tensor, key: Tensor | None, probability: Tensor, relu: bool
 ) -> Tensor:

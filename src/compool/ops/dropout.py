@@ -8,6 +8,12 @@ from torch.autograd.function import once_differentiable
 
 from compool.ops._library import operator
 
+_fold = operator(
+    "fold_key(Tensor key, Tensor? number, SymInt plus) -> Tensor",
+    lambda key, number, plus: key.new_empty(
+        key.shape if number is None else torch.broadcast_shapes(key.shape, number.shape)
+    ),
+)
 _drop = operator(
     "drop(Tensor x, Tensor ptr, Tensor key, Tensor probability) -> Tensor",
     lambda x, *rest: x.new_empty(x.shape),
@@ -30,10 +36,8 @@ def fold(key: Tensor, number: int | Tensor) -> Tensor:
         >>> fold(key, 0).tolist() == fold(key, 0).tolist() != fold(key, 1).tolist()
         True
     """
-    bits = (key * -4417276706812531889 + number + 1) * -7046029254386353131  # odd; then SplitMix64's finaliser
-    bits = (bits ^ ((bits >> 30) & 0x3FFFFFFFF)) * -4658895280553007687
-    bits = (bits ^ ((bits >> 27) & 0x1FFFFFFFFF)) * -7723592293110705685
-    return bits ^ ((bits >> 31) & 0x1FFFFFFFF)
+    given = (number, 0) if isinstance(number, Tensor) else (None, number)
+    return cast(Tensor, _fold(key, *given))
 
 
 class _Drop(torch.autograd.Function):
