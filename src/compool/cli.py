@@ -143,8 +143,9 @@ def run(
         int | None, typer.Option(help="Processes that train blocks.", show_default="one a core on the CPU, else one")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run.")] = False,
+    with_report: Annotated[bool, typer.Option("--report/--no-report", help="Write the report at the end.")] = True,
 ) -> None:
-    """Train many replicas of each method on each data set, and store them as they finish.
+    """Train many replicas of each method on each data set, store them as they finish, and write the report.
 
     What the store has is not trained again: after Ctrl-C, the same command goes on.
     """
@@ -173,6 +174,8 @@ def run(
             for block_runs in finished:
                 progress.finished(block_runs)
         Console().print(_summary(list(study.Store(store).runs([one.dataset for one in chosen], methods))))
+        if with_report:
+            print(f"report: {_report(store, None, data, False)[1]}")
     except KeyboardInterrupt:
         raise _stop(f"stopped; finished blocks are in {store}, and the same command goes on from there") from None
     except (ValueError, OSError, RuntimeError) as error:
@@ -214,6 +217,118 @@ def runs(
                 writer.writerow({k: json.dumps(v) if isinstance(v, nested) else v for k, v in row.items()})
         return
     Console().print(_summary(found))
+
+
+@app.command(epilog="Examples:  `compool report`,  `compool report --store out/communities.sqlite --graphs`")
+def report(
+    store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write to.", show_default="STORE-report beside the store")
+    ] = None,
+    data: DataFolder = None,
+    graphs: Annotated[
+        bool,
+        typer.Option("--graphs", help="Train a network for each data set that has none kept, to look into graphs."),
+    ] = False,
+) -> None:
+    """Write tables, figures, and a page that needs no network, from the runs of a study."""
+    from rich.console import Console
+
+    from compool.study import formats, tables
+
+    if not store.exists():
+        raise _stop(f"--store {store} is not there; compool run makes one")
+    if out is not None and out.exists() and not out.is_dir():
+        raise _stop(f"--out {out} is no folder")
+    try:
+        study, path = _report(store, out, data, graphs)
+    except (ValueError, OSError) as error:
+        raise _stop(str(error)) from None
+    console = Console()
+    for table in tables.tables(study):
+        if table.rows:
+            console.print(formats.terminal(table))
+    for warning in study.warnings:
+        console.print(warning, style="yellow", markup=False, highlight=False)
+    print(f"report: {path}")
+
+
+def _report(store: Path, out: Path | None, data: Path | None, graphs: bool) -> tuple[Any, Path]:
+    """Write a report, and say on the way what is being done."""
+    from rich.console import Console
+
+    from compool.study.report import report
+
+    with Console(stderr=True).status("reporting") as status:
+
+        def told(block: Any, epoch: int, curves: Any) -> None:
+            status.update(f"training {block.name}, to look into graphs: epoch {epoch} of {block.recipe.epochs}")
+
+        return report(store, out, data, graphs, status.update, told)
+
+
+@app.command(
+    epilog="Examples:  `compool show communities 0`,  `compool show NCI1 7 --data ~/data --store study.sqlite`,  "
+    "`compool show NCI1 7 --data ~/data --model network.safetensors --out picture.svg`"
+)
+def show(
+    dataset: Annotated[str, typer.Argument(help="The data set.")],
+    index: Annotated[int, typer.Argument(help="Which of its graphs, from 0.")],
+    store: Annotated[
+        Path | None,
+        typer.Option(help="Take the network of a run of this study.", show_default="study.sqlite, where there is one"),
+    ] = None,
+    model: Annotated[Path | None, typer.Option(help="Take the network of this file (safetensors).")] = None,
+    recipe: Annotated[str, typer.Option(help="The recipe of the run.", show_default="any")] = "",
+    replica: Annotated[
+        int | None, typer.Option(help="The run.", show_default="that of the best validation accuracy")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Merge edges that score above it.", show_default="the network's")
+    ] = None,
+    data: DataFolder = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to write: .html (with a slider), .png, .svg or .pdf.", show_default="DATASET-INDEX.html"
+        ),
+    ] = None,
+) -> None:
+    """Show what component pooling does to one graph, level by level.
+
+    A study keeps no networks: that of a run is trained again, once, and kept beside the store. Without a study or a
+    model, a network is trained by the data set's recipe.
+    """
+    from rich.console import Console
+
+    from compool.study import figures, networks
+    from compool.study.report import save_graph
+
+    target = out or Path(f"{figures.plain(dataset)}-{index}.html")
+    if target.suffix not in (".html", ".png", ".svg", ".pdf"):
+        raise _stop(f"--out must end in .html, .png, .svg or .pdf; got {target}")
+    if store is not None and model is not None:
+        raise _stop("give --store or --model, not both")
+    for option, path in (("--store", store), ("--model", model)):
+        if path is not None and not path.exists():
+            raise _stop(f"{option} {path} is not there")
+    try:
+        with Console(stderr=True).status("loading") as status:
+
+            def told(block: Any, epoch: int, curves: Any) -> None:
+                status.update(f"training {block.name}: epoch {epoch} of {block.recipe.epochs}")
+
+            shown = networks.find(dataset, index, store, model, recipe, replica, threshold, data, told)
+            status.update("drawing")
+            save_graph(shown, target)
+    except (ValueError, OSError, RuntimeError) as error:
+        raise _stop(str(error)) from None
+    except KeyboardInterrupt:
+        raise _stop("stopped; nothing was written") from None
+    for number, level in enumerate(shown.levels, 1):
+        nodes = len(level.cluster)
+        print(f"level {number}: {nodes} nodes, {level.supernodes} supernodes at threshold {level.threshold:g}")
+    print(f"class {shown.label}, classified as {shown.guess}; {target}")
 
 
 def _summary(found: Sequence[Any]) -> Any:

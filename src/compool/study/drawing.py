@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compool.study.figures import STYLE, _figure
-from compool.study.show import Level, Shown, centres
+from compool.study.levels import Level, Shown, centres
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,7 +19,7 @@ def draw(shown: Shown) -> "Figure":
 
     Example:
         >>> from compool import data, nn
-        >>> from compool.study.show import look
+        >>> from compool.study.levels import look
         >>> shown = look(nn.Network("PCL", 4, hidden=8, num_classes=3), data.communities(9), 0)
         >>> len(draw(shown).axes)  # before, after, and the scale of scores
         3

@@ -146,7 +146,8 @@ def as_html(table: Table) -> str:
     return (
         f'<figure class="table"><figcaption>{html.escape(table.title)}</figcaption><div class="scroll"><table>'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>"
-        f'<p class="note">{html.escape(table.note)}</p></figure>'
+        + (f'<p class="note">{html.escape(table.note)}</p>' if table.note else "")
+        + "</figure>"
     )
 
 

@@ -1,8 +1,6 @@
-"""What a trained network pools in one graph: its levels, and a network to look at."""
+"""What a trained network pools in one graph, level by level."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -11,10 +9,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from compool import data, nn
-from compool.study.recipe import Recipe
-from compool.study.results import OURS, collect
-from compool.study.run import Block, Report, train_block
-from compool.study.store import Run, Store
 
 LARGEST = 5000  # nodes of a graph that is laid out
 
@@ -165,58 +159,7 @@ def layout(edge_index: Tensor, num_nodes: int) -> NDArray[np.float64]:
         spots = (spots - (low + high) / 2) / max(float((high - low).max()), 1e-9) * 0.85 * side
         place[members] = spots + np.array([across + side / 2, down + side / 2])
         across, height = across + side, max(height, side)
-    low, high = place.min(0, initial=0.0), place.max(0, initial=1e-9)
+    if num_nodes == 0:
+        return place
+    low, high = place.min(0), place.max(0)
     return np.asarray((place - low) / max(float((high - low).max()), 1e-9))
-
-
-def models_folder(store: Path) -> Path:
-    """Where the networks of a study's runs are kept once they were trained again."""
-    return store.with_name(f"{store.stem}-models")
-
-
-def model_path(store: Path, run: Run) -> Path:
-    """The file of one run's network."""
-    return models_folder(store) / f"{run.method}-{run.recipe_checksum}-{run.seed}-{run.replica}.safetensors"
-
-
-def chosen_run(store: Store, dataset: str, recipe: str = "", replica: int | None = None) -> Run:
-    """The run to look at: of component pooling on a data set, by default that of the best validation accuracy."""
-    study = collect(store.runs([dataset], [OURS]))
-    rows = [row for row in study.rows if recipe in ("", row.recipe)]
-    found: Sequence[Run] = [run for row in rows for run in row.results[OURS].done if replica in (None, run.replica)]
-    if not found:
-        which = f"{OURS} on {dataset}" + (f" by {recipe}" if recipe else "")
-        which += "" if replica is None else f", replica {replica}"
-        raise ValueError(f"{store.path} has no finished run of {which}")
-    return max(found, key=lambda run: (run.validation or 0.0, -run.replica))
-
-
-def recipe_of(run: Run) -> Recipe:
-    """The recipe that a run was trained by."""
-    try:
-        return Recipe(**run.settings)
-    except TypeError:
-        raise ValueError(f"the settings of {run.dataset} {run.method} are of another version of compool") from None
-
-
-def network_of(run: Run, store: Path, folder: Path | None, report: Report | None = None) -> torch.nn.Module:
-    """The network of a run: the one that is kept beside the store, or else trained again, and kept.
-
-    The training is the run's, with its split, weights and random numbers, up to rounding; its last epoch is kept.
-    """
-    path = model_path(store, run)
-    if path.exists():
-        return nn.load_network(path)
-    network = train_network(recipe_of(run), run.seed, run.replica, folder, report)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    nn.save_network(network, path, dataset=run.dataset, recipe=run.recipe, replica=str(run.replica))
-    return network
-
-
-def train_network(
-    recipe: Recipe, seed: int, replica: int, folder: Path | None = None, report: Report | None = None
-) -> torch.nn.Module:
-    """Train one replica, here; its network after the last epoch."""
-    kept: list[torch.nn.Module] = []
-    train_block(Block(recipe, seed, (replica,), folder), report, lambda stack: kept.append(stack.single(0)))
-    return kept[0]

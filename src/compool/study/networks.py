@@ -1,0 +1,135 @@
+"""A trained network to look at: from a file, or of a run, trained again."""
+
+from pathlib import Path
+
+import torch
+
+from compool import data, nn
+from compool.study.levels import Shown, look
+from compool.study.recipe import Recipe, recipe
+from compool.study.results import OURS, Study, collect
+from compool.study.run import Block, Report, load, train_block
+from compool.study.store import Run, Store
+
+DEFAULT = Path("study.sqlite")
+
+
+def find(
+    dataset: str,
+    index: int,
+    store: Path | None = None,
+    model: Path | None = None,
+    name: str = "",
+    replica: int | None = None,
+    threshold: float | None = None,
+    folder: Path | None = None,
+    report: Report | None = None,
+) -> Shown:
+    """One graph as a trained network pools it.
+
+    Args:
+        dataset: the data set.
+        index: which graph.
+        store: take the network of a run of this study; by default ``study.sqlite``, where that has one.
+        model: take the network of this file instead.
+        name: the recipe of the run; by default any.
+        replica: the run; by default that of the best validation accuracy.
+        threshold: another than the network's.
+        folder: where the data set is.
+        report: called after each epoch, where a network is trained.
+    """
+    if model is not None:
+        chosen = recipe(OURS, dataset, name or "fast")
+        graphs = load(chosen, folder)
+        network, about = nn.load_network(model), f"The network is that of {model.name}."
+        width = network.settings["in_channels"] if isinstance(network, nn.Network) else None
+        return look(network, graphs, index, _fitting(graphs, chosen, width), threshold, about)
+    run = None
+    if store is not None or DEFAULT.exists():
+        runs = Store(store or DEFAULT).runs([recipe(OURS, dataset).dataset], [OURS])
+        run = chosen_run(collect(runs), recipe(OURS, dataset).dataset, name, replica)
+        if run is None and store is not None:
+            which = f"{OURS} on {dataset}" + (f" by {name}" if name else "")
+            raise ValueError(f"{store} has no finished run of {which}{_replica(replica)}")
+    chosen = recipe_of(run) if run else recipe(OURS, dataset, name or "fast")
+    graphs = load(chosen, folder)
+    if not 0 <= index < len(graphs):  # before a network is trained for nothing
+        raise ValueError(f"index must lie in 0..{len(graphs) - 1}, the graphs of {graphs.name}; got {index}")
+    if run:
+        network, about = network_of(run, store or DEFAULT, folder, report), describe(run)
+    else:
+        network = train_network(chosen, 0, replica or 0, folder, report)
+        about = (
+            f"The network was trained by the recipe {chosen.name}, seed 0, replica {replica or 0}, to its last epoch."
+        )
+    return look(network, graphs, index, data.features(graphs, chosen.features), threshold, about)
+
+
+def _replica(replica: int | None) -> str:
+    return "" if replica is None else f", replica {replica}"
+
+
+def _fitting(graphs: data.GraphSet, chosen: Recipe, width: int | None) -> data.Features:
+    """The features of the recipe, or the set's own where only these are as many as the network takes."""
+    found = data.features(graphs, chosen.features)
+    return found if found.width == width else data.features(graphs)
+
+
+def describe(run: Run) -> str:
+    """Which network is shown, in words."""
+    return (
+        f"The network is that of {run.method}, recipe {run.recipe}, seed {run.seed}, replica {run.replica} (test "
+        f"accuracy {run.test or 0:.1%}), trained again to its last epoch."
+    )
+
+
+def models_folder(store: Path) -> Path:
+    """Where the networks of a study's runs are kept once they were trained again."""
+    return store.with_name(f"{store.stem}-models")
+
+
+def model_path(store: Path, run: Run) -> Path:
+    """The file of one run's network."""
+    return models_folder(store) / f"{run.method}-{run.recipe_checksum}-{run.seed}-{run.replica}.safetensors"
+
+
+def chosen_run(study: Study, dataset: str, recipe: str = "", replica: int | None = None) -> Run | None:
+    """The run to look at: of component pooling on a data set, by default that of the best validation accuracy."""
+    results = [
+        row.results[OURS]
+        for row in study.rows
+        if row.dataset == dataset and recipe in ("", row.recipe) and OURS in row.results
+    ]
+    runs = [run for result in results for run in result.done if replica in (None, run.replica)]
+    return max(runs, key=lambda run: (run.validation or 0.0, -run.replica), default=None)
+
+
+def recipe_of(run: Run) -> Recipe:
+    """The recipe that a run was trained by."""
+    try:
+        return Recipe(**run.settings)
+    except TypeError:
+        raise ValueError(f"the settings of {run.dataset} {run.method} are of another version of compool") from None
+
+
+def network_of(run: Run, store: Path, folder: Path | None, report: Report | None = None) -> torch.nn.Module:
+    """The network of a run: the one that is kept beside the store, or else trained again, and kept.
+
+    The training is the run's, with its split, weights and random numbers, up to rounding; its last epoch is kept.
+    """
+    path = model_path(store, run)
+    if path.exists():
+        return nn.load_network(path)
+    network = train_network(recipe_of(run), run.seed, run.replica, folder, report)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nn.save_network(network, path, dataset=run.dataset, recipe=run.recipe, replica=str(run.replica))
+    return network
+
+
+def train_network(
+    recipe: Recipe, seed: int, replica: int, folder: Path | None = None, report: Report | None = None
+) -> torch.nn.Module:
+    """Train one replica, here; its network after the last epoch."""
+    kept: list[torch.nn.Module] = []
+    train_block(Block(recipe, seed, (replica,), folder), report, lambda stack: kept.append(stack.single(0)))
+    return kept[0]
