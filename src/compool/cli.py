@@ -244,7 +244,7 @@ def report(
         study, path = _report(store, out, data, graphs)
     except (ValueError, OSError) as error:
         raise _stop(str(error)) from None
-    console = Console()
+    console = Console() if Console().is_terminal else Console(width=160)
     for table in tables.tables(study):
         if table.rows:
             console.print(formats.terminal(table))
@@ -297,7 +297,7 @@ def show(
     """Show what component pooling does to one graph, level by level.
 
     A study keeps no networks: that of a run is trained again, once, and kept beside the store. Without a study or a
-    model, a network is trained by the data set's recipe.
+    model, four replicas are trained by the data set's recipe, and the best in validation is shown.
     """
     from rich.console import Console
 
@@ -327,13 +327,14 @@ def show(
         raise _stop("stopped; nothing was written") from None
     for number, level in enumerate(shown.levels, 1):
         nodes = len(level.cluster)
-        print(f"level {number}: {nodes} nodes, {level.supernodes} supernodes at threshold {level.threshold:g}")
-    print(f"class {shown.label}, classified as {shown.guess}; {target}")
+        print(f"level {number}: {nodes} nodes, supernodes at threshold {level.threshold:g}: {level.supernodes}")
+    print(f"class {shown.label}, classified as {shown.guess}. {shown.about}")
+    print(target)
 
 
 def _summary(found: Sequence[Any]) -> Any:
     """A table of runs: a line for each data set, method, recipe and seed."""
-    from statistics import mean, pstdev
+    from statistics import mean, stdev
 
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -346,7 +347,8 @@ def _summary(found: Sequence[Any]) -> Any:
         groups.setdefault((one.dataset, one.method, one.recipe, one.recipe_checksum, one.seed), []).append(one)
     for (dataset, method, recipe, _, seed), mine in groups.items():
         tests = [one.test for one in mine if one.status == "done" and one.test is not None]
-        accuracy = f"{100 * mean(tests):.1f} ± {100 * pstdev(tests):.1f}" if tests else "–"
+        spread = f" ± {100 * stdev(tests):.1f}" if len(tests) > 1 else ""
+        accuracy = f"{100 * mean(tests):.1f}{spread}" if tests else "–"
         kept = " ".join(
             f"{100 * mean(level):.0f}" for level in zip(*(one.kept for one in mine if one.kept), strict=False)
         )

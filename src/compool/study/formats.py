@@ -167,8 +167,8 @@ def terminal(table: Table) -> "rich.table.Table":
         title=table.title, title_justify="left", box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=table.note,
         caption_justify="left",
     )  # fmt: skip
-    for at, heading in enumerate(table.header):
-        made.add_column(escape(heading), justify="left" if at < table.texts else "right", no_wrap=at == 0)
+    for at, heading in enumerate(table.header):  # in a narrow window, cells break; nothing is cut off
+        made.add_column(escape(heading), justify="left" if at < table.texts else "right", overflow="fold")
     for row in table.rows:
         made.add_row(*(around.get(cell.mark, "{}").format(escape(cell.text)) if cell.text else "" for cell in row))
     return made

@@ -1,8 +1,11 @@
 """A trained network to look at: from a file, or of a run, trained again."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
+from safetensors import safe_open
 
 from compool import data, nn
 from compool.study.levels import Shown, look
@@ -12,6 +15,7 @@ from compool.study.run import Block, Report, load, train_block
 from compool.study.store import Run, Store
 
 DEFAULT = Path("study.sqlite")
+STARTS = (0, 1, 2, 3)  # the replicas that are trained where there is no study, of which the best is shown
 
 
 def find(
@@ -56,12 +60,12 @@ def find(
     if not 0 <= index < len(graphs):  # before a network is trained for nothing
         raise ValueError(f"index must lie in 0..{len(graphs) - 1}, the graphs of {graphs.name}; got {index}")
     if run:
-        network, about = network_of(run, store or DEFAULT, folder, report), describe(run)
+        network, about = network_of(run, store or DEFAULT, folder, report)
     else:
-        network = train_network(chosen, 0, replica or 0, folder, report)
-        about = (
-            f"The network was trained by the recipe {chosen.name}, seed 0, replica {replica or 0}, to its last epoch."
-        )
+        trained = train_block(Block(chosen, 0, STARTS if replica is None else (replica,), folder), report)
+        best = max(trained, key=lambda run: run.validation or 0.0)
+        network, test = train_again(best, folder, report)
+        about = describe(best, test)
     return look(network, graphs, index, data.features(graphs, chosen.features), threshold, about)
 
 
@@ -75,11 +79,11 @@ def _fitting(graphs: data.GraphSet, chosen: Recipe, width: int | None) -> data.F
     return found if found.width == width else data.features(graphs)
 
 
-def describe(run: Run) -> str:
-    """Which network is shown, in words."""
+def describe(run: Run, test: str) -> str:
+    """Which network is shown, in words; `test` is the accuracy that it has when trained again."""
     return (
-        f"The network is that of {run.method}, recipe {run.recipe}, seed {run.seed}, replica {run.replica} (test "
-        f"accuracy {run.test or 0:.1%}), trained again to its last epoch."
+        f"The network is that of {run.method}, recipe {run.recipe}, seed {run.seed}, replica {run.replica}, at epoch "
+        f"{run.epoch}, the best in validation: test accuracy {run.test or 0:.1%}; trained again, {test}."
     )
 
 
@@ -112,24 +116,27 @@ def recipe_of(run: Run) -> Recipe:
         raise ValueError(f"the settings of {run.dataset} {run.method} are of another version of compool") from None
 
 
-def network_of(run: Run, store: Path, folder: Path | None, report: Report | None = None) -> torch.nn.Module:
-    """The network of a run: the one that is kept beside the store, or else trained again, and kept.
-
-    The training is the run's, with its split, weights and random numbers, up to rounding; its last epoch is kept.
-    """
+def network_of(run: Run, store: Path, folder: Path | None, report: Report | None = None) -> tuple[torch.nn.Module, str]:
+    """The network of a run, and which it is, in words: that kept beside the store, or else trained again, and kept."""
     path = model_path(store, run)
-    if path.exists():
-        return nn.load_network(path)
-    network = train_network(recipe_of(run), run.seed, run.replica, folder, report)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    nn.save_network(network, path, dataset=run.dataset, recipe=run.recipe, replica=str(run.replica))
-    return network
+    if not path.exists():
+        network, test = train_again(run, folder, report)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        nn.save_network(network, path, dataset=run.dataset, recipe=run.recipe, replica=str(run.replica), test=test)
+    network = nn.load_network(path)
+    with safe_open(path, framework="pt") as file:
+        return network, describe(run, file.metadata().get("test", "unknown"))
 
 
-def train_network(
-    recipe: Recipe, seed: int, replica: int, folder: Path | None = None, report: Report | None = None
-) -> torch.nn.Module:
-    """Train one replica, here; its network after the last epoch."""
-    kept: list[torch.nn.Module] = []
-    train_block(Block(recipe, seed, (replica,), folder), report, lambda stack: kept.append(stack.single(0)))
-    return kept[0]
+def train_again(run: Run, folder: Path | None, report: Report | None = None) -> tuple[torch.nn.Module, str]:
+    """Train a run again, up to the epoch of its best validation accuracy; the network, and its test accuracy.
+
+    Split, initial weights, orders and dropout are the run's. In blocks of other sizes, sums are rounded otherwise, so
+    that the network is not the same to the bit; its accuracy tells how close it is.
+    """
+    if run.epoch is None:
+        raise ValueError(f"replica {run.replica} of {run.dataset} {run.method} failed: there is no network to show")
+    kept: list[Any] = []
+    recipe = replace(recipe_of(run), epochs=run.epoch)
+    (again,) = train_block(Block(recipe, run.seed, (run.replica,), folder), report, kept.append)
+    return kept[0].single(0), f"{again.curves['test'][-1] or 0:.1%}"

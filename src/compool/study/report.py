@@ -10,7 +10,7 @@ from compool.study.drawing import draw
 from compool.study.figures import figures, save, write
 from compool.study.formats import as_csv, latex, markdown
 from compool.study.levels import LARGEST, Shown, look
-from compool.study.networks import chosen_run, describe, model_path, network_of, recipe_of
+from compool.study.networks import chosen_run, model_path, network_of, recipe_of
 from compool.study.page import graph_page, report_page
 from compool.study.results import Study, collect
 from compool.study.run import Report, load
@@ -116,10 +116,10 @@ def _graphs(
             if dataset != "communities" and folder is None and name not in tu.available(tu.cache_folder()):
                 raise ValueError(f"{name} is not here; name its folder by --data")
             said(f"looking into {dataset}")
-            network = network_of(run, store, folder, told)
+            network, about = network_of(run, store, folder, told)
             graphs = load(recipe, folder)
             features = data.features(graphs, recipe.features)
-            shown += [look(network, graphs, index, features, about=describe(run)) for index in _examples(graphs)]
+            shown += [look(network, graphs, index, features, about=about) for index in _examples(graphs)]
         except (ValueError, OSError, RuntimeError) as error:
             notes.append(f"{dataset}: its graphs are not shown, as {error}.")
     if lacking:

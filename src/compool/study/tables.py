@@ -61,7 +61,7 @@ def accuracy(study: Study) -> Table:
 
 def p_values(study: Study) -> Table:
     """Component pooling against each other method."""
-    header = ("data set", "against", "splits", "difference", "95 % interval", "corrected", "Holm", "Wilcoxon", "t-test")
+    header = ("data set", "against", "splits", "points", "95 % interval", "p", "Holm", "Wilcoxon", "t-test")
     rows, records = [], []
     for row in study.rows:
         for method, found in row.comparisons.items():
@@ -87,10 +87,10 @@ def p_values(study: Study) -> Table:
                 | {"p_paper": published, "effect_size": found.effect}
             )
     note = (
-        "Component pooling less the other method, in points. corrected: p-value and interval of the corrected resampled"
-        f" t-test, as splits overlap (test to training graphs: {TEST_TO_TRAIN:g}); Holm: that p-value corrected for "
-        "several data sets; t-test: the paper's, which takes runs as independent; paper: its p-value; d: Cohen's. "
-        f"Bold: below {LEVEL}."
+        "Component pooling less the other method, in points of accuracy. p: of the corrected resampled t-test, which "
+        f"allows for splits that overlap (test to training graphs: {TEST_TO_TRAIN:g}), as does the interval; Holm: "
+        "that p-value corrected for several data sets; Wilcoxon, t-test: p-values of these tests, the latter the paper's, "
+        f"which take runs as independent; paper: what it reports; d: Cohen's effect size. Bold: below {LEVEL}."
     )
     if not rows:
         note = f"There is nothing to compare: that takes runs of {OURS} and of another method on one data set."
