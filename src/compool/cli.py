@@ -165,14 +165,15 @@ def run(
         raise _stop(str(error)) from None
     there = len(chosen) * wanted - sum(len(one.replicas) for one in plan)
     print(f"{sum(len(one.replicas) for one in plan)} trainings to do in {len(plan)} blocks, {there} in {store} already")
-    if dry_run or not plan:
+    if dry_run:
         for one in plan:
             print(f"{one.name}: {len(one.replicas)} replicas on {one.device}, {one.recipe.epochs} epochs")
         return
     try:
-        with Progress(plan) as progress, closing(study.execute(plan, store, workers, progress.epoch)) as finished:
-            for block_runs in finished:
-                progress.finished(block_runs)
+        if plan:
+            with Progress(plan) as progress, closing(study.execute(plan, store, workers, progress.epoch)) as finished:
+                for block_runs in finished:
+                    progress.finished(block_runs)
         Console().print(_summary(list(study.Store(store).runs([one.dataset for one in chosen], methods))))
         if with_report:
             print(f"report: {_report(store, None, data, False)[1]}")

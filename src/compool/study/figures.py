@@ -256,5 +256,5 @@ def _legend(figure: "Figure", study: Study, paper_mark: str = "") -> None:
 
 
 def _text(name: str) -> str:
-    """A name as matplotlib takes it: a dollar sign starts no formula."""
-    return name.replace("$", r"\$")
+    """A name as a figure takes it: not too long, and a dollar sign starts no formula."""
+    return (name if len(name) <= 32 else f"{name[:31]}…").replace("$", r"\$")

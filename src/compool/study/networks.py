@@ -8,10 +8,11 @@ import torch
 from safetensors import safe_open
 
 from compool import data, nn
+from compool.study import run as training
 from compool.study.levels import Shown, look
 from compool.study.recipe import Recipe, recipe
 from compool.study.results import OURS, Study, collect
-from compool.study.run import Block, Report, load, train_block
+from compool.study.run import Block, Report
 from compool.study.store import Run, Store
 
 DEFAULT = Path("study.sqlite")
@@ -43,9 +44,9 @@ def find(
         report: called after each epoch, where a network is trained.
     """
     if model is not None:
-        chosen = recipe(OURS, dataset, name or "fast")
-        graphs = load(chosen, folder)
         network, about = nn.load_network(model), f"The network is that of {model.name}."
+        chosen = recipe(OURS, dataset, name or "fast")
+        graphs = training.load(chosen, folder)
         width = network.settings["in_channels"] if isinstance(network, nn.Network) else None
         return look(network, graphs, index, _fitting(graphs, chosen, width), threshold, about)
     run = None
@@ -53,24 +54,21 @@ def find(
         runs = Store(store or DEFAULT).runs([recipe(OURS, dataset).dataset], [OURS])
         run = chosen_run(collect(runs), recipe(OURS, dataset).dataset, name, replica)
         if run is None and store is not None:
-            which = f"{OURS} on {dataset}" + (f" by {name}" if name else "")
-            raise ValueError(f"{store} has no finished run of {which}{_replica(replica)}")
+            which = f"{OURS} on {dataset}" + (f" by recipe {name}" if name else "")
+            which += "" if replica is None else f", replica {replica}"
+            raise ValueError(f"{store} has no finished run of {which}")
     chosen = recipe_of(run) if run else recipe(OURS, dataset, name or "fast")
-    graphs = load(chosen, folder)
+    graphs = training.load(chosen, folder)
     if not 0 <= index < len(graphs):  # before a network is trained for nothing
         raise ValueError(f"index must lie in 0..{len(graphs) - 1}, the graphs of {graphs.name}; got {index}")
     if run:
         network, about = network_of(run, store or DEFAULT, folder, report)
     else:
-        trained = train_block(Block(chosen, 0, STARTS if replica is None else (replica,), folder), report)
+        trained = training.train_block(Block(chosen, 0, STARTS if replica is None else (replica,), folder), report)
         best = max(trained, key=lambda run: run.validation or 0.0)
         network, test = train_again(best, folder, report)
         about = describe(best, test)
     return look(network, graphs, index, data.features(graphs, chosen.features), threshold, about)
-
-
-def _replica(replica: int | None) -> str:
-    return "" if replica is None else f", replica {replica}"
 
 
 def _fitting(graphs: data.GraphSet, chosen: Recipe, width: int | None) -> data.Features:
@@ -138,5 +136,5 @@ def train_again(run: Run, folder: Path | None, report: Report | None = None) -> 
         raise ValueError(f"replica {run.replica} of {run.dataset} {run.method} failed: there is no network to show")
     kept: list[Any] = []
     recipe = replace(recipe_of(run), epochs=run.epoch)
-    (again,) = train_block(Block(recipe, run.seed, (run.replica,), folder), report, kept.append)
+    (again,) = training.train_block(Block(recipe, run.seed, (run.replica,), folder), report, kept.append)
     return kept[0].single(0), f"{again.curves['test'][-1] or 0:.1%}"

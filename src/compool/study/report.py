@@ -6,6 +6,7 @@ from pathlib import Path
 
 from compool import data
 from compool.data import tu
+from compool.study import run as training
 from compool.study.drawing import draw
 from compool.study.figures import figures, save, write
 from compool.study.formats import as_csv, latex, markdown
@@ -13,7 +14,7 @@ from compool.study.levels import LARGEST, Shown, look
 from compool.study.networks import chosen_run, model_path, network_of, recipe_of
 from compool.study.page import graph_page, report_page
 from compool.study.results import Study, collect
-from compool.study.run import Report, load
+from compool.study.run import Report
 from compool.study.store import Store
 from compool.study.tables import tables
 
@@ -117,7 +118,7 @@ def _graphs(
                 raise ValueError(f"{name} is not here; name its folder by --data")
             said(f"looking into {dataset}")
             network, about = network_of(run, store, folder, told)
-            graphs = load(recipe, folder)
+            graphs = training.load(recipe, folder)
             features = data.features(graphs, recipe.features)
             shown += [look(network, graphs, index, features, about=about) for index in _examples(graphs)]
         except (ValueError, OSError, RuntimeError) as error:

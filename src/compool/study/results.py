@@ -198,17 +198,9 @@ def _gaps(rows: Sequence[Row], methods: Sequence[str]) -> Iterable[str]:
                 yield f"{row.title}, {method}: {lacking} of {len(wanted)} runs are missing."
             if result.failed:
                 yield f"{row.title}, {method}: {result.failed} of {len(result.runs)} runs failed; they are not counted."
-        for method, result in row.results.items():
-            ours = row.results.get(OURS)
-            if (
-                ours
-                and method in row.comparisons
-                and row.comparisons[method].pairs < min(len(ours.done), len(result.done))
-            ):
-                yield (
-                    f"{row.title}: {OURS} and {method} share only {row.comparisons[method].pairs} splits; "
-                    "paired tests use these."
-                )
+        for method, found in row.comparisons.items():
+            if found.pairs < min(len(row.results[OURS].done), len(row.results[method].done)):
+                yield f"{row.title}: paired tests of {OURS} and {method} use the {found.pairs} splits that both have."
 
 
 def _mixed(rows: Sequence[Row]) -> Iterable[str]:

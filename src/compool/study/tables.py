@@ -89,8 +89,8 @@ def p_values(study: Study) -> Table:
     note = (
         "Component pooling less the other method, in points of accuracy. p: of the corrected resampled t-test, which "
         f"allows for splits that overlap (test to training graphs: {TEST_TO_TRAIN:g}), as does the interval; Holm: "
-        "that p-value corrected for several data sets; Wilcoxon, t-test: p-values of these tests, the latter the paper's, "
-        f"which take runs as independent; paper: what it reports; d: Cohen's effect size. Bold: below {LEVEL}."
+        "that p-value corrected for several data sets; Wilcoxon, t-test: p-values of these tests, the latter the "
+        f"paper's, which take runs as independent; paper: what it reports; d: Cohen's effect size. Bold: below {LEVEL}."
     )
     if not rows:
         note = f"There is nothing to compare: that takes runs of {OURS} and of another method on one data set."
