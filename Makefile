@@ -13,9 +13,9 @@ demo: .venv/installed
 
 # Some tests drive Chromium: installed here where that takes no password; else they are skipped, and say so
 browser:
-	@command -v chromium chromium-browser google-chrome > /dev/null || { \
-	test "$$(id -u)" = 0 && command -v apt-get > /dev/null && apt-get install -qq -y --no-install-recommends chromium; } \
-	|| echo "no Chromium here: tests of the report in a browser will be skipped"
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || { test "$$(id -u)" = 0 && \
+	apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; } || \
+	echo "no Chromium here: the tests that need it will be skipped"
 
 test: .venv/installed browser
 	$(BIN)/python -m pytest

@@ -1,10 +1,12 @@
 """Chromium without a window, driven through a pipe by its DevTools protocol."""
 
 import base64
+import contextlib
 import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -56,7 +58,8 @@ class Browser:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self.process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)  # it and its helpers, a session of their own
         self.process.wait()
         os.close(self.write)
         os.close(self.read)

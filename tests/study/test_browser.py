@@ -146,7 +146,7 @@ def test_hover_shows_features_and_weight(browser: Browser, tmp_path: Path) -> No
     browser.move(x, y)
     browser.wait("!document.getElementById('tip').hidden")
     text = browser.run("document.getElementById('tip').textContent")
-    assert text.startswith("node 7, ")
+    assert text.startswith("node 7 of supernode ")
     assert f"weight {weight:.3f}".replace("-", "−") in text
     colour = int(given.given[7].argmax())
     assert f"features: x{colour} = 1" in text

@@ -105,10 +105,12 @@ def _overview(study: Study, tables: Sequence[Table]) -> str:
         (f"{hours:.1f} h" if hours >= 1 else f"{60 * hours:.1f} min", "of training"),
     ]
     parts = [f"<h2>Overview</h2>{_facts(facts)}", _warnings(study.warnings)]
+    published = any(row.reported(method) for row in study.rows for method in row.results)
+    paper_mark = "; a diamond is the paper's figure, here and below" if published else ""
     if study.rows:
         parts.append(
             '<div class="card"><h3>Test accuracy</h3><p class="muted">All runs. A box spans the quartiles, a line the '
-            "median, whiskers 1.5 times the box; a diamond is the paper's mean.</p><div data-legend></div>"
+            f"median, whiskers 1.5 times the box{paper_mark}.</p><div data-legend></div>"
             '<div class="plot" data-boxes="all" data-label="test accuracy"></div></div>'
         )
         parts += [_card(as_html(table)) for table in tables if table.name in ("accuracy", "p-values")]
@@ -119,11 +121,10 @@ def _overview(study: Study, tables: Sequence[Table]) -> str:
                 f"that Nemenyi's test does not tell apart at 0.05; Friedman's test: p = {found.p_value:.2g}.</p>"
                 f'<div class="plot" data-ranks="{at}" data-label="ranks"></div></div>'
             )
-        parts.append(
-            '<div class="card"><h3>Parameters</h3><p class="muted">On a logarithmic axis; a diamond is the '
-            'paper\'s count.</p><div class="plot" data-bars="all" data-label="parameters"></div></div>'
-        )
-        parts += [_card(as_html(table)) for table in tables if table.name in ("parameters", "pooling")]
+        bars = '<div class="plot" data-bars="all" data-label="parameters"></div>'
+        for table in tables:
+            if table.name in ("parameters", "pooling"):
+                parts.append(_card(as_html(table) + (bars if table.name == "parameters" else "")))
     return "\n".join(parts)
 
 

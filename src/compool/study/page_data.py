@@ -5,6 +5,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from compool.study.figures import cliques, ranked
 from compool.study.levels import Shown
 from compool.study.results import Result, Row, Study
@@ -78,6 +80,7 @@ def _rounded(value: float) -> float | None:
 
 def _graph(shown: Shown) -> dict[str, Any]:
     levels = []
+    convolved = not torch.equal(shown.given, shown.levels[0].x)  # else the layer sees the input itself
     for number, level in enumerate(shown.levels):
         scores = [float(f"{score:.9g}") for score in level.edge_score.tolist()]  # what tells float32 numbers apart
         levels.append(
@@ -87,7 +90,7 @@ def _graph(shown: Shown) -> dict[str, Any]:
                 "threshold": level.threshold,
                 "weights": level.weights,
                 "features": [_largest(line) for line in level.x.tolist()],
-                "given": [_largest(line) for line in shown.given.tolist()] if number == 0 else None,
+                "given": [_largest(line) for line in shown.given.tolist()] if number == 0 and convolved else None,
             }
         )
     return {

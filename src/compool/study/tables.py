@@ -180,7 +180,8 @@ def _percent(value: float | None, mark: str = "") -> Cell:
 
 
 def _signed(value: float, digits: int = 1) -> str:
-    return f"{value:+.{digits}f}".replace("-", "−")
+    written = f"{round(value, digits) + 0.0:+.{digits}f}"
+    return written.replace("-", "−") if written.strip("+-0.") else written.lstrip("+-")
 
 
 def _p(value: float | None) -> str:

@@ -101,13 +101,13 @@ function viewer(place, graphs) {
       const text = there === back ? `score ${number(there, 3)}` : [[i, j, there], [j, i, back]].filter((one) => one[2] !== null).map(([a, b, score]) => `score ${a} → ${b}: ${number(score, 3)}`).join("\n");
       marks.push(tip(line, `edge ${i} – ${j}${merges ? ", merged" : ""}\n${text}`));
     }
-    const radius = Math.max(2.5, Math.min(7, 90 / Math.sqrt(level.place.length)));
+    const radius = Math.max(2.5, Math.min(9, 60 / Math.sqrt(level.place.length)));
     level.place.forEach((spot, node) => {
       const [cx, cy] = at(spot), k = found.cluster[node];
       const circle = make("circle", { cx, cy, r: radius, fill: nodeColour(k), stroke: "var(--card)", "stroke-width": 1, "data-supernode": k });
       const weight = level.weights === "merged" ? `\nweight ${number(found.weight[node], 3)}` : "\nweighed by all its edges";
       const given = level.given ? `\ninput: ${features(level.given[node])}` : "";
-      marks.push(alive(tip(circle, `node ${node}, supernode ${k} of ${found.size[k]}${weight}${given}\nfeatures: ${features(level.features[node])}`), k));
+      marks.push(alive(tip(circle, `node ${node} of supernode ${k}, which has ${found.size[k]}${weight}${given}\nfeatures: ${features(level.features[node])}`), k));
     });
     return [height, marks];
   });
@@ -123,7 +123,7 @@ function viewer(place, graphs) {
       seen.add(a * level.place.length + b);
       marks.push(make("line", { x1: spots[a][0], y1: spots[a][1], x2: spots[b][0], y2: spots[b][1], stroke: "var(--muted)", "stroke-opacity": 0.5 }));
     }
-    const radius = Math.max(2.5, Math.min(7, 90 / Math.sqrt(level.place.length)));
+    const radius = Math.max(2.5, Math.min(9, 60 / Math.sqrt(level.place.length)));
     found.first.map((_, k) => k).sort((a, b) => found.size[b] - found.size[a]).forEach((k) => {
       const circle = make("circle", { cx: spots[k][0], cy: spots[k][1], r: radius * Math.sqrt(found.size[k]), fill: nodeColour(k), "fill-opacity": 0.9, stroke: "var(--card)", "stroke-width": 1, "data-supernode": k });
       marks.push(alive(tip(circle, `supernode ${k}: ${found.size[k]} ${found.size[k] === 1 ? "node" : "nodes"}, the first is ${found.first[k]}`), k));

@@ -39,7 +39,7 @@ function tip(element, text) {
 function ticks(low, high, wanted) {
   if (!(high > low)) return [low];
   const rough = (high - low) / wanted, power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * ([1, 2, 5].find((factor) => factor * power >= rough) || 10);
+  const step = power * ([1, 2, 2.5, 5].find((factor) => factor * power >= rough) || 10);
   const found = [];
   for (let at = Math.ceil(low / step - 1e-9); at * step <= high + 1e-9 * step; at++) found.push(+(at * step).toPrecision(12));
   return found;
