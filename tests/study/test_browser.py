@@ -1,6 +1,7 @@
 """The report in a real browser."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,20 @@ def test_the_slider_does_what_the_operator_does(browser: Browser, tmp_path: Path
         browser.run("document.getElementById('reset').click()")
         assert int(browser.run("document.getElementById('after').dataset.supernodes")) == level.supernodes
     assert len(seen) >= 3  # the slider did move something
+
+
+def test_a_score_on_the_threshold_does_not_merge(browser: Browser, tmp_path: Path) -> None:
+    given = shown("PCL")
+    level = replace(given.levels[0], edge_score=(given.levels[0].edge_score * 8).round() / 8)
+    (tmp_path / "graph.html").write_text(graph_page(replace(given, levels=(level,))), encoding="utf-8")
+    browser.open(tmp_path / "graph.html")
+    for threshold in level.edge_score.unique().tolist():
+        browser.run(
+            "(() => { const slider = document.getElementById('threshold');"
+            f" slider.value = {threshold}; slider.dispatchEvent(new Event('input')); }})()"
+        )
+        expected = ops.coarsen(level.edge_score, level.edge_index, 60, threshold).parts.number
+        assert int(browser.run("document.getElementById('after').dataset.supernodes")) == expected
 
 
 def test_hover_shows_features_and_weight(browser: Browser, tmp_path: Path) -> None:

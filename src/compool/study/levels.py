@@ -150,7 +150,7 @@ def layout(edge_index: Tensor, num_nodes: int) -> NDArray[np.float64]:
         own = graph.subgraph(members)
         if len(members) == 1:
             found = {members[0]: np.zeros(2)}
-        elif len(members) <= 400:
+        elif len(members) <= 250:  # cubic in time
             found = nx.kamada_kawai_layout(own)
         else:
             found = nx.spring_layout(own, seed=0, iterations=50)
@@ -158,7 +158,7 @@ def layout(edge_index: Tensor, num_nodes: int) -> NDArray[np.float64]:
         low, high = spots.min(0), spots.max(0)
         spots = (spots - (low + high) / 2) / max(float((high - low).max()), 1e-9) * 0.85 * side
         place[members] = spots + np.array([across + side / 2, down + side / 2])
-        across, height = across + side, max(height, side)
+        across, height = across + side + 0.5, max(height, side + 0.5)
     if num_nodes == 0:
         return place
     low, high = place.min(0), place.max(0)
