@@ -92,24 +92,15 @@ def plain(name: str) -> str:
 def box_plot(study: Study) -> "Figure":
     """Test accuracies of all runs, grouped by data set; a diamond is the paper's mean."""
     figure, axes = _figure(max(4.5, 1.2 + 1.1 * len(study.rows)), 4.2)
-    width = 0.8 / len(study.methods)
-    for at, method in enumerate(study.methods):
-        for place, row in enumerate(study.rows):
-            x = place + (at - (len(study.methods) - 1) / 2) * width
-            if method in row.results and row.results[method].tests:
-                points = {"marker": ".", "markersize": 4, "alpha": 0.6}
-                drawn = axes.boxplot(
-                    [row.results[method].tests],
-                    positions=[x],
-                    widths=0.85 * width,
-                    patch_artist=True,
-                    manage_ticks=False,
-                    medianprops={"color": "black"},
-                    flierprops=points,
-                )
-                drawn["boxes"][0].set(facecolor=COLOURS[at % len(COLOURS)], alpha=0.75)
-            if (reported := row.reported(method)) is not None:
-                axes.plot(x, reported.mean, **_PAPER)
+    width = 0.68 / len(study.methods)
+    style: dict[str, Any] = {"patch_artist": True, "manage_ticks": False, "medianprops": {"color": "black"}}
+    for x, colour, row, method in _slots(study):
+        if method in row.results and row.results[method].tests:
+            points = {"marker": ".", "markersize": 4, "alpha": 0.6}
+            drawn = axes.boxplot([row.results[method].tests], positions=[x], widths=width, flierprops=points, **style)
+            drawn["boxes"][0].set(facecolor=colour, alpha=0.75)
+        if (reported := row.reported(method)) is not None:
+            axes.plot(x, reported.mean, **_PAPER)
     _name_rows(axes, study)
     axes.set_ylabel("test accuracy, %")
     _legend(figure, study, "the paper's mean")
@@ -119,20 +110,24 @@ def box_plot(study: Study) -> "Figure":
 def parameter_bars(study: Study) -> "Figure":
     """Parameters of each network, on a logarithmic axis; a diamond is the paper's count."""
     figure, axes = _figure(max(4.5, 1.2 + 1.1 * len(study.rows)), 3.6)
-    width = 0.8 / len(study.methods)
-    for at, method in enumerate(study.methods):
-        for place, row in enumerate(study.rows):
-            x = place + (at - (len(study.methods) - 1) / 2) * width
-            if method in row.results:
-                colour = COLOURS[at % len(COLOURS)]
-                axes.bar(x, row.results[method].parameters, 0.9 * width, color=colour, alpha=0.85)
-            if (reported := row.reported(method)) is not None:
-                axes.plot(x, reported.parameters, **_PAPER)
+    for x, colour, row, method in _slots(study):
+        if method in row.results:
+            axes.bar(x, row.results[method].parameters, 0.72 / len(study.methods), color=colour, alpha=0.85)
+        if (reported := row.reported(method)) is not None:
+            axes.plot(x, reported.parameters, **_PAPER)
     axes.set_yscale("log")
     axes.set_ylabel("parameters")
     _name_rows(axes, study)
     _legend(figure, study, "the paper's count")
     return figure
+
+
+def _slots(study: Study) -> Iterator[tuple[float, str, Row, str]]:
+    """Where each method of each row is drawn, side by side around the row's place, and its colour."""
+    for at, method in enumerate(study.methods):
+        for place, row in enumerate(study.rows):
+            shift = (at - (len(study.methods) - 1) / 2) * 0.8 / len(study.methods)
+            yield place + shift, COLOURS[at % len(COLOURS)], row, method
 
 
 def training_curves(study: Study, row: Row) -> "Figure":

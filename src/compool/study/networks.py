@@ -85,14 +85,10 @@ def describe(run: Run, test: str) -> str:
     )
 
 
-def models_folder(store: Path) -> Path:
-    """Where the networks of a study's runs are kept once they were trained again."""
-    return store.with_name(f"{store.stem}-models")
-
-
 def model_path(store: Path, run: Run) -> Path:
-    """The file of one run's network."""
-    return models_folder(store) / f"{run.method}-{run.recipe_checksum}-{run.seed}-{run.replica}.safetensors"
+    """The file of a run's network, beside the store, once it was trained again."""
+    name = f"{run.method}-{run.recipe_checksum}-{run.seed}-{run.replica}.safetensors"
+    return store.with_name(f"{store.stem}-models") / name
 
 
 def chosen_run(study: Study, dataset: str, recipe: str = "", replica: int | None = None) -> Run | None:

@@ -90,7 +90,13 @@ def write_text(path: Path, text: str) -> None:
 
 
 def save_graph(shown: Shown, path: Path) -> None:
-    """Write one graph as a page (``.html``) or a picture (``.png``, ``.svg``, ``.pdf``)."""
+    """Write one graph as a page (``.html``) or a picture (``.png``, ``.svg``, ``.pdf``).
+
+    Example:
+        >>> from compool import nn
+        >>> shown = look(nn.Network("PCL", 4, hidden=8, num_classes=3), data.communities(9), 0)
+        >>> save_graph(shown, getfixture("tmp_path") / "graph.svg")
+    """
     if path.suffix == ".html":
         write_text(path, graph_page(shown))
     else:

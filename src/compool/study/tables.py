@@ -152,7 +152,12 @@ def pooling(study: Study) -> Table:
 
 
 def spread(found: Summary) -> str:
-    """Mean ± standard deviation; the mean alone of a single value."""
+    """Mean ± standard deviation; the mean alone of a single value.
+
+    Example:
+        >>> spread(Summary(74.71, 3.92, 100)), spread(Summary(74.71, 0.0, 1))
+        ('74.7 ± 3.9', '74.7')
+    """
     return f"{found.mean:.1f} ± {found.std:.1f}" if found.number > 1 else f"{found.mean:.1f}"
 
 
