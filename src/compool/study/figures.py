@@ -187,22 +187,23 @@ def critical_difference(methods: list[str], found: Ranking, number: int) -> "Fig
     figure, axes = _figure(6.5, 1.5 + 0.3 * len(methods))
     order = sorted(range(len(methods)), key=lambda at: found.ranks[at])
     depth = len(methods) + 1
-    axes.set(xlim=(0.8, len(methods) + 0.2), ylim=(-depth - 0.5, 1.6))
+    axes.set(xlim=(0.8, len(methods) + 0.2), ylim=(-depth - 0.5, 0.6))
     axes.xaxis.tick_top()
     axes.set_xticks(range(1, len(methods) + 1))
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.spines["top"].set_visible(True)
     axes.set_yticks([])
     axes.grid(False)
-    axes.plot([1, 1 + found.critical_difference], [0.9, 0.9], "k|-")
-    text = f"critical difference {found.critical_difference:.2f}"
-    axes.text(1 + found.critical_difference / 2, 1.05, text, ha="center", va="bottom")
+    axes.plot([1, 1 + found.critical_difference], [-depth, -depth], "k|-")
+    axes.text(
+        1 + found.critical_difference, -depth, f"  critical difference {found.critical_difference:.2f}", va="center"
+    )
     for line, at in enumerate(order):
         y = -line - 1
-        axes.plot([found.ranks[at]] * 2, [1.6, y], color=COLOURS[at % len(COLOURS)], linewidth=1.2, clip_on=False)
+        axes.plot([found.ranks[at]] * 2, [0.6, y], color=COLOURS[at % len(COLOURS)], linewidth=1.2, clip_on=False)
         axes.text(found.ranks[at] + 0.03, y, f"{_text(methods[at])} {found.ranks[at]:.2f}", va="center")
     for line, (first, last) in enumerate(cliques(sorted(found.ranks), found.critical_difference)):
-        axes.plot([first - 0.02, last + 0.02], [0.35 - 0.3 * line] * 2, color="black", linewidth=3)
+        axes.plot([first - 0.02, last + 0.02], [0.1 - 0.3 * line] * 2, color="black", linewidth=3)
     axes.set_xlabel(f"average rank over {number} data sets; Friedman p = {found.p_value:.2g}")
     return figure
 
