@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from compool import ops, replicas
-from compool.data import features
+from compool.data import features, split
 from compool.replicas import Graphs
+from compool.replicas.trainer import Settings, train
 from tests.replicas.batches import graph_set
 from tests.replicas.test_stack import NETWORKS, WHICH
 
@@ -33,3 +34,27 @@ def test_equals_the_cpu(name: str, kind: str) -> None:
         grads = [parameter.grad for parameter in stack.parameters() if parameter.grad is not None]
         results.append([tensor.detach().cpu() for tensor in (logits, *grads)])
     torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize("name", ["CPCL", "CCPCCPCLL", "all, symmetric", "PCL", "GIN", "SSESSESLL"])
+@pytest.mark.parametrize("kind", ["attributes", "labels", "one"])
+def test_training_equals_the_cpu_s(name: str, kind: str) -> None:
+    """Captured on the GPU, except for edge pooling; also with a replica that breaks."""
+    graphs = graph_set(60)
+    chosen = features(graphs, kind)
+    splits = [split(graphs, replica) for replica in range(3)]
+    results = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        networks = [NETWORKS[name](chosen.width) for _ in splits]
+        for network in networks:
+            network.dropout = 0.2
+        list(networks[1].parameters())[-1].data.fill_(torch.nan)
+        stack = replicas.stack(networks).to(device)
+        lr = torch.tensor([0.001, 0.01, 0.002])
+        settings = Settings(4, 8, lr, 2, torch.full((3,), 0.01))
+        source = Graphs(graphs, chosen, device)
+        found = train(stack, source, splits, torch.tensor([1, 2, 3], device=device), settings)
+        assert found.failed.tolist() == [False, True, False]
+        results.append(torch.stack(found.curves.loss))
+    torch.testing.assert_close(*results, equal_nan=True, rtol=1e-2, atol=1e-3)

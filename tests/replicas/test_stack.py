@@ -97,3 +97,26 @@ def test_networks_that_differ() -> None:
         replicas.stack([nn.Network("CL", 5, 8, 2), nn.GIN(5, 8, 2)])
     with pytest.raises(IndexError, match=r"the stack has replicas 0\.\.0, got 3"):
         replicas.stack([nn.GIN(5, 8, 2)]).single(3)
+
+
+@pytest.mark.parametrize("kind", ["attributes", "labels", "one"])
+@pytest.mark.parametrize("name", [name for name in NETWORKS if "E" not in name])
+def test_padding_changes_nothing(name: str, kind: str, backend: str) -> None:
+    graphs = graph_set()
+    chosen = features(graphs, kind)
+    networks = [NETWORKS[name](chosen.width) for _ in WHICH]
+    for network in networks:
+        network.dropout = 0.3
+    stack, source = replicas.stack(networks).double(), replicas.Graphs(graphs, chosen, dtype=torch.float64)
+    ids, key = torch.tensor(WHICH), torch.tensor([1, 2, 3])
+    ids[1, 2:] = -1
+    room = source.room(ids.unsqueeze(0))
+    results = []
+    for size in (None, room, replicas.union.Room(room.nodes + 7, room.edges + 9)):
+        logits, kept = stack(*source.union(ids, key, size))
+        stack.zero_grad()
+        logits.square().sum().backward()
+        grads = [parameter.grad.clone() for parameter in stack.parameters() if parameter.grad is not None]
+        results.append([logits.detach(), *kept, *grads])
+    for other in results[1:]:
+        torch.testing.assert_close(other, results[0])

@@ -1,7 +1,10 @@
 """Training many replicas at once against training them one by one, and against torch's own optimizers."""
 
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
 
 from compool import nn, replicas
 from compool.data import features, split
@@ -42,6 +45,31 @@ def test_alone_or_with_others_is_the_same_training(name: str) -> None:
             theirs = torch.stack(getattr(alone.curves, curve))[:, 0]
             torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
         assert together.epoch[replica] == alone.epoch[0]
+
+
+@pytest.mark.parametrize("name", ["CPCL", "GIN"])
+def test_with_room_for_the_largest_step_it_is_the_same_training(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, where steps are captured with padded unions; here they are called."""
+    exact = trained(name, [0, 1, 2, 3], break_one=1, how=torch.nan)
+    monkeypatch.setattr("compool.replicas.trainer._can_capture", lambda *_: True)
+    monkeypatch.setattr("compool.replicas.trainer.Captured", _Called)
+    padded = trained(name, [0, 1, 2, 3], break_one=1, how=torch.nan)
+    for curve in ("loss", "validation", "test", "kept"):
+        ours, theirs = (torch.stack(getattr(one.curves, curve)) for one in (padded, exact))
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9, equal_nan=True)
+    assert torch.equal(padded.epoch, exact.epoch)
+    assert padded.failed.tolist() == [False, True, False, False]
+
+
+class _Called:
+    """What :class:`Captured` does, by calling the function, with the room it had."""
+
+    def __init__(self, function: Any, given: Tensor, state: Any = ()) -> None:
+        self.function, self.room = function, function.__self__.room
+
+    def __call__(self, given: Tensor) -> Any:
+        self.function.__self__.room = self.room
+        return self.function(given)
 
 
 def test_the_best_validation_picks_the_epoch_and_of_equals_the_later() -> None:
@@ -86,7 +114,7 @@ def test_adam_is_torch_s(decoupled: bool) -> None:
             parameter.grad = torch.randn_like(parameter)
             for replica, single in enumerate(singles):
                 single.grad = parameter.grad[replica].clone()
-        ours.step()
+        ours.step(torch.ones(3, dtype=torch.bool))
         for optimizer in theirs:
             optimizer.step()
     for parameter, *singles in zip(stack.parameters(), *(one.parameters() for one in networks), strict=True):

@@ -42,4 +42,4 @@ def test_nothing(which: list[list[int]]) -> None:
 
 def test_a_single_one_is_dense() -> None:
     graphs = graph_set()
-    assert Graphs(graphs, features(graphs, "one")).x.tolist() == [[1.0]] * graphs.num_nodes
+    assert Graphs(graphs, features(graphs, "one")).x.tolist() == [[1.0]] * graphs.num_nodes + [[0.0]]

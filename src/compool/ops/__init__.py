@@ -1,13 +1,14 @@
 """The operator as pure functions, in the order that data goes through them.
 
 score → select → components → connect → merge, and lift for the way back. `coarsen` is the three in the middle, which
-know nothing of features, in one; `pool` is all of them, and `pool_in_place` the same without compaction. `contract`
+know nothing of features, in one; `pool` is all of them, and `pool_in_place` the same without compaction;
+`coarsen_padded` is `coarsen` on a graph with room, of which no size changes. `contract`
 stands for select and components in edge pooling. `grouped_linear`, `propagate`, `activate` and the like are what the
 layers of many replicas are made of. They do not check their input, and an index out of range can crash the process: the
 modules of :mod:`compool.nn` check.
 """
 
-from compool.ops.coarsen import Coarse, coarsen
+from compool.ops.coarsen import Coarse, PaddedCoarse, coarsen, coarsen_padded
 from compool.ops.components import Components, components, connected_components
 from compool.ops.connect import connect
 from compool.ops.contract import Contraction, contract, merge_pairs
@@ -27,9 +28,11 @@ __all__ = [
     "Components",
     "Contraction",
     "InPlace",
+    "PaddedCoarse",
     "Selection",
     "activate",
     "coarsen",
+    "coarsen_padded",
     "components",
     "connect",
     "connected_components",

@@ -21,7 +21,7 @@ only_torch = os.environ.get("COMPOOL_KERNELS") == "torch"
 
 
 PLAIN = ("_torch", "_torch_layers")
-KERNELS = {"cpu": ("_numba", "_numba_layers"), "cuda": ("_triton",) if find_spec("triton") else ()}
+KERNELS = {"cpu": ("_numba", "_numba_layers"), "cuda": ("_triton", "_triton_layers") if find_spec("triton") else ()}
 
 
 @cache

@@ -117,6 +117,9 @@ def merge(x, score, source, merged, cluster, first, alone, weight, out):
         else:
             for c in range(row.size):
                 row[c] += w * member[c]
+    for k in range(first.size):
+        if first[k] == x.shape[0]:  # room for a supernode
+            out[k, :] = 0
 
 
 @_jit

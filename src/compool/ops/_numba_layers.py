@@ -8,6 +8,13 @@ from compool.ops import _numba_layer_kernels as kernels
 from compool.ops._numba import _empty_like, _ready
 
 
+def _rows(like: Tensor, number: int, ptr: Tensor) -> Tensor:
+    """Room for rows of segments; those of none are zeros."""
+    out = _empty_like(like, number)
+    out[int(ptr[-1]) :].zero_()
+    return out
+
+
 def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
     ready = _ready(x)
     out = _empty_like(ready, ptr.size(0) - 1)
@@ -17,7 +24,7 @@ def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
 
 def segment_repeat(x: Tensor, ptr: Tensor, num_rows: int) -> Tensor:
     ready = _ready(x)
-    out = _empty_like(ready, num_rows)
+    out = _rows(ready, num_rows, ptr)
     kernels.segment_repeat(ready.numpy(), ptr.numpy(), out.numpy())
     return out.to(x.dtype)
 
@@ -26,7 +33,7 @@ def segment_norm(
     x: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor, eps: float, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     ready = _ready(x)
-    out = _empty_like(ready, x.size(0))
+    out = _rows(ready, x.size(0), ptr)
     mean, variance = (_empty_like(ready, ptr.size(0) - 1) for _ in range(2))
     args = (ready, _ready(weight), _ready(bias), ptr, out, mean, variance)
     kernels.segment_norm(*(t.numpy() for t in args), eps, relu)
@@ -45,7 +52,7 @@ def segment_norm_backward(
     relu: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     ready = _ready(x)
-    grad_x = _empty_like(ready, x.size(0))
+    grad_x = _rows(ready, x.size(0), ptr)
     grad_weight, grad_bias = (_empty_like(ready, ptr.size(0) - 1) for _ in range(2))
     args = (
         _ready(grad),
@@ -74,7 +81,7 @@ def propagate(
 
 def drop(x: Tensor, ptr: Tensor, key: Tensor, probability: Tensor) -> Tensor:
     ready = _ready(x)
-    out = _empty_like(ready, x.size(0))
+    out = _rows(ready, x.size(0), ptr)
     kernels.drop(ready.numpy(), ptr.numpy(), _halves(key), probability.numpy(), out.numpy())
     return out.to(x.dtype)
 
@@ -85,7 +92,7 @@ def _halves(key: Tensor) -> NDArray[np.uint32]:
 
 def activate(x: Tensor, bias: Tensor | None, ptr: Tensor, key: Tensor | None, probability: Tensor) -> Tensor:
     ready = _ready(x)
-    out = _empty_like(ready, x.size(0))
+    out = _rows(ready, x.size(0), ptr)
     shift = ready.new_zeros(1, x.size(1)) if bias is None else _ready(bias)
     if key is None:
         kernels.activate(ready.numpy(), shift.numpy(), ptr.numpy(), out.numpy())
@@ -97,7 +104,7 @@ def activate(x: Tensor, bias: Tensor | None, ptr: Tensor, key: Tensor | None, pr
 
 def activate_backward(grad: Tensor, out: Tensor, ptr: Tensor, probability: Tensor | None) -> tuple[Tensor, Tensor]:
     ready = _ready(grad)
-    grad_x, grad_bias = _empty_like(ready, grad.size(0)), _empty_like(ready, ptr.size(0) - 1)
+    grad_x, grad_bias = _rows(ready, grad.size(0), ptr), _empty_like(ready, ptr.size(0) - 1)
     drop = ready.new_zeros(1) if probability is None else probability
     kernels.activate_backward(*(t.numpy() for t in (ready, _ready(out), ptr, drop, grad_x, grad_bias)))
     return grad_x.to(grad.dtype), grad_bias.to(grad.dtype)

@@ -64,6 +64,21 @@ def coarsen(
     return merged, counted, cluster, first, alone, edges, graph
 
 
+def coarsen_padded(
+    edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, threshold: float, self_loops: bool
+) -> tuple[Tensor, ...]:
+    count, num_nodes = int(row_ptr[-1]), row_ptr.size(0) - 1
+    scores = edge_score[:count].nan_to_num(torch.inf, torch.inf)  # NaN merges
+    args = (scores, edge_index[:, :count], num_nodes, threshold, None, self_loops)
+    few, _, cluster, members, alone, edges, _ = kernel("coarsen", edge_score)(*args)
+    merged, first = torch.zeros_like(edge_score, dtype=torch.bool), torch.full_like(cluster, num_nodes)
+    merged[:count], first[: members.size(0)] = few, members
+    out, rows = torch.zeros_like(edge_index), torch.zeros_like(row_ptr)
+    out[:, : edges.size(1)] = edges
+    torch.cumsum(torch.bincount(edges[0], minlength=num_nodes), 0, out=rows[1:])
+    return merged, cluster, first, alone, out, rows
+
+
 def pool(
     x: Tensor,
     halves: Tensor,

@@ -3,21 +3,25 @@
 from itertools import pairwise
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
-def grouped_linear(x: Tensor, weight: Tensor, ptr: Tensor) -> Tensor:
-    out = x.new_empty(x.size(0), weight.size(1))
-    for (low, high), one in zip(_segments(ptr), weight, strict=True):
-        torch.mm(x[low:high], one.t(), out=out[low:high])
+def grouped_linear(x: Tensor, weight: Tensor, bias: Tensor | None, ptr: Tensor) -> Tensor:
+    out = x.new_zeros(x.size(0), weight.size(1))
+    for at, (low, high) in enumerate(_segments(ptr)):
+        if bias is None:
+            torch.mm(x[low:high], weight[at].t(), out=out[low:high])
+        else:
+            torch.addmm(bias[at], x[low:high], weight[at].t(), out=out[low:high])
     return out
 
 
-def grouped_outer(left: Tensor, right: Tensor, ptr: Tensor) -> Tensor:
+def grouped_outer(left: Tensor, right: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
     out = left.new_empty(ptr.size(0) - 1, left.size(1), right.size(1))
     for (low, high), one in zip(_segments(ptr), out, strict=True):
         torch.mm(left[low:high].t(), right[low:high], out=one)
-    return out
+    return out, segment_sum(left, ptr)
 
 
 def _segments(ptr: Tensor) -> list[tuple[int, int]]:
@@ -25,28 +29,32 @@ def _segments(ptr: Tensor) -> list[tuple[int, int]]:
 
 
 def _row_segment(ptr: Tensor, num_rows: int) -> Tensor:
-    """The segment of each row."""
-    return torch.repeat_interleave(ptr.diff(), output_size=num_rows)
+    """The segment of each row; rows after the last are of one more."""
+    sizes = torch.diff(ptr, append=ptr.new_full((1,), num_rows))
+    return torch.repeat_interleave(sizes, output_size=num_rows)
 
 
 def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
     wide = torch.promote_types(x.dtype, torch.float32)
-    out = x.new_zeros(ptr.size(0) - 1, x.size(1), dtype=wide)
-    return out.index_add_(0, _row_segment(ptr, x.size(0)), x.to(wide)).to(x.dtype)
+    out = x.new_zeros(ptr.size(0), x.size(1), dtype=wide)
+    return out.index_add_(0, _row_segment(ptr, x.size(0)), x.to(wide))[:-1].to(x.dtype)
 
 
 def segment_repeat(x: Tensor, ptr: Tensor, num_rows: int) -> Tensor:
-    return x.index_select(0, _row_segment(ptr, num_rows))
+    return F.pad(x, (0, 0, 0, 1)).index_select(0, _row_segment(ptr, num_rows))
 
 
 def segment_norm(
     x: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor, eps: float, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    number, segment = ptr.diff().clamp(min=1).unsqueeze(1), _row_segment(ptr, x.size(0))
+    def each(values: Tensor) -> Tensor:
+        return segment_repeat(values, ptr, x.size(0))
+
+    number = ptr.diff().clamp(min=1).unsqueeze(1)
     mean = segment_sum(x, ptr) / number
-    centred = x - mean[segment]
+    centred = x - each(mean)
     variance = segment_sum(centred * centred, ptr) / number
-    out = centred * (weight * (variance + eps).rsqrt())[segment] + bias[segment]
+    out = centred * each(weight * (variance + eps).rsqrt()) + each(bias)
     return out.relu() if relu else out, mean, variance
 
 
@@ -61,14 +69,17 @@ def segment_norm_backward(
     eps: float,
     relu: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    number, segment = ptr.diff().clamp(min=1).unsqueeze(1), _row_segment(ptr, x.size(0))
+    def each(values: Tensor) -> Tensor:
+        return segment_repeat(values, ptr, x.size(0))
+
+    number = ptr.diff().clamp(min=1).unsqueeze(1)
     if relu:
         grad = grad * (out > 0)
     scale = (variance + eps).rsqrt()
-    normal = (x - mean[segment]) * scale[segment]
+    normal = (x - each(mean)) * each(scale)
     grad_bias, grad_weight = segment_sum(grad, ptr), segment_sum(grad * normal, ptr)
-    rest = grad - (grad_bias / number)[segment] - normal * (grad_weight / number)[segment]
-    return rest * (weight * scale)[segment], grad_weight, grad_bias
+    rest = grad - each(grad_bias / number) - normal * each(grad_weight / number)
+    return rest * each(weight * scale), grad_weight, grad_bias
 
 
 def propagate(
@@ -77,7 +88,8 @@ def propagate(
     wide = torch.promote_types(x.dtype, torch.float32)
     out = x.new_zeros(x.shape, dtype=wide)
     messages = x.to(wide) if right is None else x * right.unsqueeze(1)
-    out.index_add_(0, _row_segment(row_ptr, neighbour.size(0)), messages.index_select(0, neighbour))
+    target = _row_segment(row_ptr, neighbour.size(0))  # entries after the last row's are not neighbours
+    out = torch.cat([out, out[:1]]).index_add_(0, target, messages.index_select(0, neighbour))[:-1]
     if left is not None:
         out *= left.unsqueeze(1)
     if own is not None:
@@ -85,14 +97,18 @@ def propagate(
     return out.to(x.dtype)
 
 
-def _keep(x: Tensor, segment: Tensor, ptr: Tensor, key: Tensor, probability: Tensor) -> Tensor:
+def _keep(x: Tensor, ptr: Tensor, key: Tensor, probability: Tensor) -> Tensor:
     """1 / (1 − p) for what is kept, 0 for what is dropped: a hash of the key and the place in the replica decides."""
-    row = torch.arange(x.size(0), device=x.device) - ptr[segment]
-    index = row.unsqueeze(1) * x.size(1) + torch.arange(x.size(1), device=x.device)
-    low, high = (half[segment].unsqueeze(1) for half in (key & 0xFFFFFFFF, (key >> 32) & 0xFFFFFFFF))
+
+    def each(values: Tensor) -> Tensor:
+        return segment_repeat(values.unsqueeze(1), ptr, x.size(0))
+
+    row = torch.arange(x.size(0), device=x.device).unsqueeze(1) - each(ptr[:-1])
+    index = row * x.size(1) + torch.arange(x.size(1), device=x.device)
+    low, high = (each(half) for half in (key & 0xFFFFFFFF, (key >> 32) & 0xFFFFFFFF))
     bits = _mix32(_mix32(index & 0xFFFFFFFF ^ low) ^ high)
-    kept = (bits >> 8).float() * 2.0**-24 >= probability[segment].unsqueeze(1)
-    return kept / (1 - probability.to(x.dtype)[segment]).unsqueeze(1)
+    kept = (bits >> 8).float() * 2.0**-24 >= each(probability)
+    return kept / (1 - each(probability.to(x.dtype)))
 
 
 def _mix32(bits: Tensor) -> Tensor:
@@ -102,17 +118,16 @@ def _mix32(bits: Tensor) -> Tensor:
 
 
 def drop(x: Tensor, ptr: Tensor, key: Tensor, probability: Tensor) -> Tensor:
-    return x * _keep(x, _row_segment(ptr, x.size(0)), ptr, key, probability)
+    return x * _keep(x, ptr, key, probability)
 
 
 def activate(x: Tensor, bias: Tensor | None, ptr: Tensor, key: Tensor | None, probability: Tensor) -> Tensor:
-    segment = _row_segment(ptr, x.size(0))
-    out = (x if bias is None else x + bias[segment]).relu()
-    return out if key is None else out * _keep(x, segment, ptr, key, probability)
+    out = (x if bias is None else x + segment_repeat(bias, ptr, x.size(0))).relu()
+    return out if key is None else out * _keep(x, ptr, key, probability)
 
 
 def activate_backward(grad: Tensor, out: Tensor, ptr: Tensor, probability: Tensor | None) -> tuple[Tensor, Tensor]:
     grad_x = grad.to(torch.promote_types(grad.dtype, torch.float32)) * (out > 0)
     if probability is not None:
-        grad_x /= (1 - probability.to(grad_x.dtype))[_row_segment(ptr, grad.size(0))].unsqueeze(1)
+        grad_x /= 1 - segment_repeat(probability.to(grad_x.dtype).unsqueeze(1), ptr, grad.size(0))
     return grad_x.to(grad.dtype), segment_sum(grad_x, ptr).to(grad.dtype)

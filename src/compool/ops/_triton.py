@@ -201,17 +201,24 @@ def connect(edge_index: Tensor, cluster: Tensor, num_clusters: int, self_loops: 
 
 
 def _select_and_hook(
-    edge_score: Tensor, edge_index: Tensor, threshold: float, parent: Tensor, flags: Tensor
+    edge_score: Tensor,
+    edge_index: Tensor,
+    threshold: float,
+    parent: Tensor,
+    flags: Tensor,
+    limit: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Which edges merge, and which count; hooks the parents."""
     edges, stride = _edges(edge_index)
     number = edges.size(1)
-    merged, counted = (torch.empty(number, dtype=torch.bool, device=edges.device) for _ in range(2))
+    fresh = torch.empty if limit is None else torch.zeros
+    merged, counted = (fresh(number, dtype=torch.bool, device=edges.device) for _ in range(2))
     if number:
         given = edge_score.contiguous()
         bound = _number(threshold, given.dtype, edges.device)
-        args = (given, given, given, given, bound, edges, stride, merged, counted, parent, given, flags, flags)
-        options = {"SCORE": "given", "WEIGH": False, "LIMITED": False, "BLOCK": _HOOKS}
+        to = (merged, counted, parent, given, flags, flags if limit is None else limit)
+        args = (given, given, given, given, bound, edges, stride, *to)
+        options = {"SCORE": "given", "WEIGH": False, "LIMITED": limit is not None, "BLOCK": _HOOKS}
         _launch(kernels.select_and_hook, _over(number, _HOOKS), *args, number, parent.numel(), **options)
     return merged, counted
 
@@ -270,6 +277,23 @@ def coarsen(
     cluster, first, graph = _numbered(parent, rank, found[kernels.NUMBER.value], batch)
     out = _connected(keys, found, edge_index, cluster, first.numel(), self_loops)
     return merged, counted, cluster, first, alone, out, graph
+
+
+def coarsen_padded(
+    edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, threshold: float, self_loops: bool
+) -> tuple[Tensor, ...]:
+    num_nodes = row_ptr.numel() - 1
+    if not num_nodes:
+        return _torch.coarsen_padded(edge_score, edge_index, row_ptr, threshold, self_loops)
+    parent, alone, flags = _start(num_nodes, None, edge_index.device)
+    merged = _select_and_hook(edge_score, edge_index, threshold, parent, flags, row_ptr[-1:])[0]
+    rank = _rank(parent, alone)
+    cluster = torch.empty_like(parent, dtype=torch.long)
+    first, graph = torch.full_like(cluster, num_nodes), torch.empty_like(cluster)
+    args = (parent, rank, parent, cluster, first, graph, num_nodes)
+    _launch(kernels.number, _over(num_nodes, _NODES), *args, HAS_BATCH=False, BLOCK=_NODES)
+    edges, rows = _connected_in_place(edge_index, cluster, row_ptr[-1:], self_loops)
+    return merged, cluster, first, alone, edges, rows
 
 
 def _connected(

@@ -169,6 +169,8 @@ def select_and_hook(
     _raise(flags, UNSORTED, later & ((u < before_u) | ((u == before_u) & (v <= before_v))))
     counts = inside & (u != v)
     merges = counts & (s > tl.load(threshold))
+    if LIMITED:  # the host hears nothing: NaN shall show in the weights
+        merges = merges | (counts & (s != s))
     tl.store(merged + e, merges, mask=inside)
     if WEIGH:
         tl.atomic_add(weight + u, s, mask=merges & good, sem="relaxed")

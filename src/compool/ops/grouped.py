@@ -1,4 +1,7 @@
-"""Dense layers of many replicas at once: each has rows of its own, one after another, and weights of its own."""
+"""Dense layers of many replicas at once: each has rows of its own, one after another, and weights of its own.
+
+Rows that follow the last replica's belong to none: they come out as zeros.
+"""
 
 from typing import Any, cast
 
@@ -9,12 +12,15 @@ from torch.autograd.function import once_differentiable
 from compool.ops._library import operator
 
 _linear = operator(
-    "grouped_linear(Tensor x, Tensor weight, Tensor ptr) -> Tensor",
-    lambda x, weight, ptr: x.new_empty(x.size(0), weight.size(1)),
+    "grouped_linear(Tensor x, Tensor weight, Tensor? bias, Tensor ptr) -> Tensor",
+    lambda x, weight, bias, ptr: x.new_empty(x.size(0), weight.size(1)),
 )
 _outer = operator(
-    "grouped_outer(Tensor left, Tensor right, Tensor ptr) -> Tensor",
-    lambda left, right, ptr: left.new_empty(ptr.size(0) - 1, left.size(1), right.size(1)),
+    "grouped_outer(Tensor left, Tensor right, Tensor ptr) -> (Tensor, Tensor)",
+    lambda left, right, ptr: (
+        left.new_empty(ptr.size(0) - 1, left.size(1), right.size(1)),
+        left.new_empty(ptr.size(0) - 1, left.size(1)),
+    ),
 )
 _sum = operator(
     "segment_sum(Tensor x, Tensor ptr) -> Tensor",
@@ -28,16 +34,17 @@ _repeat = operator(
 
 class _Linear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, ptr: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, ptr: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight, ptr)
-        return cast(Tensor, _linear(x, weight, ptr))
+        return cast(Tensor, _linear(x, weight, bias, ptr))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, ptr = ctx.saved_tensors
-        grad_x = _linear(grad, weight.transpose(1, 2), ptr) if ctx.needs_input_grad[0] else None
-        return grad_x, _outer(grad, x, ptr), None
+        grad_x = _linear(grad, weight.transpose(1, 2), None, ptr) if ctx.needs_input_grad[0] else None
+        grad_weight, grad_bias = _outer(grad, x, ptr)
+        return grad_x, grad_weight, grad_bias if ctx.needs_input_grad[2] else None, None
 
 
 class _Sum(torch.autograd.Function):
@@ -65,13 +72,14 @@ class _Repeat(torch.autograd.Function):
         return _sum(grad, *ctx.saved_tensors), None, None
 
 
-def grouped_linear(x: Tensor, weight: Tensor, ptr: Tensor) -> Tensor:
-    """Multiply the rows of each replica by its own weight.
+def grouped_linear(x: Tensor, weight: Tensor, ptr: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Multiply the rows of each replica by its own weight, and add its own bias.
 
     Args:
         x: features [N, i].
         weight: a weight a replica [R, o, i], each as in :class:`torch.nn.Linear`.
-        ptr: replica r has the rows ``ptr[r]:ptr[r + 1]``; [R + 1].
+        ptr: replica r has the rows ``ptr[r]:ptr[r + 1]``; [R + 1]. Rows of no replica come out as zeros.
+        bias: a bias a replica [R, o], or None.
 
     Returns:
         Features [N, o].
@@ -81,7 +89,7 @@ def grouped_linear(x: Tensor, weight: Tensor, ptr: Tensor) -> Tensor:
         >>> grouped_linear(x, weight, torch.tensor([0, 2, 3])).squeeze(1)
         tensor([ 1.,  2., 30.])
     """
-    return cast(Tensor, _Linear.apply(x, weight, ptr))
+    return cast(Tensor, _Linear.apply(x, weight, bias, ptr))
 
 
 def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:

@@ -6,13 +6,15 @@ from torch.nn import Module
 
 
 class Adam:
-    """Adam, or AdamW if `decoupled`, on all parameters of a stack as one flat vector.
+    """Adam, or AdamW if `decoupled`, on all parameters of a stack as one matrix, a row a replica.
+
+    Each parameter begins at a multiple of four in its row, where GPUs read fast.
 
     Element-wise, so that each replica is trained as if alone; equal to :class:`torch.optim.AdamW` and
-    :class:`torch.optim.Adam` for each of them.
+    :class:`torch.optim.Adam` for each of them. Nothing comes to the host, so that a CUDA graph can capture a step.
 
     Args:
-        stack: a module whose parameters are stacked [R, *]. They become views of one vector.
+        stack: a module whose parameters are stacked [R, *]. They become views of the matrix.
         lr: the learning rate of each replica [R]; may be changed between steps by :meth:`set_lr`.
         weight_decay: of each replica [R].
         decoupled: AdamW's weight decay, which acts on parameters, not on gradients.
@@ -22,53 +24,67 @@ class Adam:
         >>> stack = replicas.stack([nn.Network("CL", 3, hidden=4, num_classes=2) for _ in range(2)])
         >>> adam = Adam(stack, lr=torch.tensor([0.1, 0.2]), weight_decay=torch.zeros(2))
         >>> adam.values.shape
-        torch.Size([42])
+        torch.Size([2, 24])
     """
 
     def __init__(self, stack: Module, lr: Tensor, weight_decay: Tensor, decoupled: bool = True) -> None:
         self.parameters = [parameter for parameter in stack.parameters() if parameter.requires_grad]
-        self.values = torch.cat([parameter.detach().flatten() for parameter in self.parameters])
-        sizes = [parameter.numel() for parameter in self.parameters]
-        for parameter, part in zip(self.parameters, self.values.split(sizes), strict=True):
-            parameter.data = part.view(parameter.shape)
-        replicas = torch.arange(lr.size(0), device=self.values.device)
-        self.owner = torch.cat([replicas.repeat_interleave(size // lr.size(0)) for size in sizes])
-        """The replica of each value."""
+        self.values = _matrix([parameter.detach() for parameter in self.parameters])
+        start = 0
+        for parameter in self.parameters:
+            size = parameter[0].numel()
+            parameter.data = self.values[:, start : start + size].view(parameter.shape)
+            start += size + -size % 4
         self.decoupled = decoupled
         self.mean, self.square = torch.zeros_like(self.values), torch.zeros_like(self.values)
-        self.weight_decay = weight_decay.to(self.values)[self.owner]
-        self.steps = 0
-        self.set_lr(lr)
+        self.lr, self.weight_decay = (one.to(self.values).view(-1, 1).clone() for one in (lr, weight_decay))
+        self.steps = torch.zeros_like(self.lr)
+        """How many steps each replica has made [R, 1]."""
+
+    @property
+    def state(self) -> list[Tensor]:
+        """All that a step changes."""
+        return [self.values, self.mean, self.square, self.steps]
 
     def set_lr(self, lr: Tensor) -> None:
         """Change the learning rate of each replica [R]."""
-        self.lr = lr.to(self.values)[self.owner]
+        self.lr.copy_(lr.view(-1, 1))
 
-    def step(self, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> None:
-        """Update all parameters by their gradients, which are freed."""
-        empty = [parameter for parameter in self.parameters if parameter.grad is None]
-        for parameter in empty:
-            parameter.grad = torch.zeros_like(parameter)
-        grad = torch.cat([parameter.grad.flatten() for parameter in self.parameters if parameter.grad is not None])
+    def step(self, active: Tensor, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> None:
+        """Update the parameters of the replicas in the mask `active` [R] by their gradients, which are freed."""
+        rows = [
+            parameter.detach().new_zeros(parameter.shape) if parameter.grad is None else parameter.grad
+            for parameter in self.parameters
+        ]
+        grad = _matrix(rows)
         for parameter in self.parameters:
             parameter.grad = None
-        self.steps += 1
+        share = active.view(-1, 1).to(self.values.dtype)
+        self.steps += share
         if self.decoupled:
-            self.values.mul_(1 - self.lr * self.weight_decay)
+            self.values.mul_(1 - share * self.lr * self.weight_decay)
         else:
             grad.addcmul_(self.weight_decay, self.values)
-        self.mean.lerp_(grad, 1 - betas[0])
-        self.square.mul_(betas[1]).addcmul_(grad, grad, value=1 - betas[1])
-        scale = self.square.sqrt().div_((1 - betas[1] ** self.steps) ** 0.5).add_(eps)
-        self.values.addcdiv_(self.mean * self.lr, scale, value=-1 / (1 - betas[0] ** self.steps))
+        self.mean.lerp_(grad, (1 - betas[0]) * share)
+        self.square.lerp_(grad.square_(), (1 - betas[1]) * share)
+        first, second = (1 - beta ** self.steps.clamp(min=1) for beta in betas)
+        scale = self.square.sqrt().div_(second.sqrt()).add_(eps)
+        self.values.addcdiv_(self.mean * (share * self.lr / first), scale, value=-1)
 
     def silence(self, replicas: Tensor) -> None:
-        """Set all values of some replicas, a mask [R], to zero for good."""
-        mine = replicas[self.owner]
-        for values in (self.values, self.mean, self.square, self.lr):
-            values.masked_fill_(mine, 0.0)
+        """Set all values of some replicas, a mask [R], to zero."""
+        for values in (self.values, self.mean, self.square):
+            values.masked_fill_(replicas.view(-1, 1), 0.0)
 
-    def broken(self, replicas: int) -> Tensor:
+    def broken(self) -> Tensor:
         """Which replicas have a value that is not finite; mask [R]."""
-        sums = self.values.new_zeros(replicas).index_add_(0, self.owner, self.values * 0.0)
-        return ~sums.isfinite()
+        return ~(self.values * 0.0).sum(1).isfinite()
+
+
+def _matrix(tensors: list[Tensor]) -> Tensor:
+    """Tensors [R, *] side by side, with zeros between them, so that each begins at a multiple of four."""
+    parts = []
+    for tensor in tensors:
+        part = tensor.flatten(1)
+        parts += [part, part.new_zeros(part.size(0), -part.size(1) % 4)]
+    return torch.cat(parts, 1)

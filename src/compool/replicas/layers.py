@@ -30,13 +30,15 @@ def alike(layers: Sequence[Any], *names: str) -> None:
             raise ValueError(f"the {type(layers[0]).__name__} layers must agree in {name}, got {sorted(found)}")
 
 
-def multiply(x: Tensor, weight: Tensor, union: Union) -> Tensor:
-    """Each replica's rows times its weight [R, o, i]; of one-hot features, given as columns, the rows of the weight."""
+def multiply(x: Tensor, weight: Tensor, union: Union, bias: Tensor | None = None) -> Tensor:
+    """Each replica's rows times its weight [R, o, i], and its bias [R, o]; of one-hot features, given as columns, the
+    rows of the weight.
+    """
     if x.dim() == 2:
-        return ops.grouped_linear(x, weight, union.ptr)
+        return ops.grouped_linear(x, weight, union.ptr, bias)
     replicas, out, width = weight.shape
-    replica = torch.repeat_interleave(union.ptr.diff(), output_size=x.size(0))
-    return weight.transpose(1, 2).reshape(replicas * width, out).index_select(0, x + replica * width)
+    rows = weight.transpose(1, 2).reshape(replicas * width, out).index_select(0, x + union.replica * width)
+    return rows if bias is None else add(rows, bias, union)
 
 
 def add(x: Tensor, bias: Tensor, union: Union) -> Tensor:
@@ -44,11 +46,14 @@ def add(x: Tensor, bias: Tensor, union: Union) -> Tensor:
     return x + ops.segment_repeat(bias, union.ptr, x.size(0))
 
 
-def through(x: Tensor, weight: Tensor, union: Union, spread: Callable[[Tensor], Tensor]) -> Tensor:
-    """Multiply and pass messages, in the order that passes the narrower ones."""
+def through(
+    x: Tensor, weight: Tensor, union: Union, spread: Callable[[Tensor], Tensor], bias: Tensor | None = None
+) -> Tensor:
+    """Multiply, pass messages, in the order that passes the narrower ones, and add the bias."""
     if x.dim() == 1 or weight.size(2) > weight.size(1):
-        return spread(multiply(x, weight, union))
-    return multiply(spread(x), weight, union)
+        x = spread(multiply(x, weight, union))
+        return x if bias is None else add(x, bias, union)
+    return multiply(spread(x), weight, union, bias)
 
 
 class Linear(Module):
@@ -61,8 +66,7 @@ class Linear(Module):
 
     def forward(self, x: Tensor, union: Union) -> Tensor:
         """[N, i] to [N, o]."""
-        x = multiply(x, self.weight, union)
-        return x if self.bias is None else add(x, self.bias, union)
+        return multiply(x, self.weight, union, self.bias)
 
     def of_graphs(self, x: Tensor) -> Tensor:
         """[R, B, i] to [R, B, o]."""
@@ -156,10 +160,12 @@ class BatchNorm(Module):
             return x.relu() if relu else x
         out, mean, variance = ops.segment_norm(x, self.weight, self.bias, union.ptr, self.eps, relu)
         with torch.no_grad():
-            number = union.ptr.diff().unsqueeze(1).to(x.dtype)
-            self.num_batches_tracked += 1
-            self.running_mean.lerp_(mean, self.momentum)
-            self.running_var.lerp_(variance * number / (number - 1).clamp(min=1), self.momentum)
+            number = union.ptr.diff().unsqueeze(1)
+            there = number > 0  # a replica without nodes saw no batch
+            self.num_batches_tracked += there.squeeze(1)
+            momentum = self.momentum * there.to(x.dtype)
+            self.running_mean.lerp_(mean, momentum)
+            self.running_var.lerp_(variance * (number / (number - 1).clamp(min=1)), momentum)
         return out
 
 
@@ -183,12 +189,12 @@ class GINConv(Module):
     def forward(self, x: Tensor, union: Union) -> Tensor:
         """[N, i] to [N, o]."""
         first, norm, last = (cast(Any, self.nn[name]) for name in ("0", "1", "3"))
-        own = ops.segment_repeat(1 + self.eps, union.ptr, x.size(0)).squeeze(1).to(first.weight.dtype)
+        own = (1 + self.eps).view(-1).to(first.weight.dtype)[union.replica]
 
         def spread(x: Tensor) -> Tensor:
             return ops.propagate(x, union.row_ptr, union.edge_index[1], own=own)
 
-        hidden = add(through(x, first.weight, union, spread), first.bias, union)
+        hidden = through(x, first.weight, union, spread, first.bias)
         return cast(Tensor, last(norm(hidden, union, relu=True), union))
 
 
@@ -209,12 +215,13 @@ class _Scorer(Module):
         halves, bias = self.lin.weight.view(union.replicas, 2, -1), cast(Tensor, self.lin.bias)
         if self.symmetric:
             halves = halves.mean(1, keepdim=True).expand(-1, 2, -1)
-        raw = ops.score_ends(add(multiply(x, halves, union), bias.expand(-1, 2) / 2, union).t(), union.edge_index)
+        raw = ops.score_ends(multiply(x, halves, union, bias.expand(-1, 2) / 2).t(), union.edge_index)
         if not self.training or not self.drops or key is None:
             return raw
         if self.symmetric:
-            ends = union.edge_index - _of_edges(union.ptr[:-1], union)
-            return ops.drop_pairs(raw, ends, _of_edges(key, union), _of_edges(self.dropout, union))
+            replica = union.edge_replica
+            ends = union.edge_index - union.ptr[replica]
+            return ops.drop_pairs(raw, ends, key[replica], self.dropout[replica])
         return ops.dropout(raw.unsqueeze(1), union.edge_ptr, key, self.dropout).squeeze(1)
 
 
@@ -234,18 +241,24 @@ class ComponentPooling(_Scorer):
 
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
-        number, edge_index = x.size(0), union.edge_index
+        edge_index = union.edge_index
         edge_score = self.activation(self.raw_score(x, union, key))
-        if self.one_threshold is not None:
-            coarse = ops.coarsen(edge_score, edge_index, number, self.one_threshold, None, self.self_loops)
+        excess, threshold = edge_score, self.one_threshold
+        if threshold is None:
+            excess, threshold = edge_score.detach() - self.threshold.to(edge_score.dtype)[union.edge_replica], 0.0
+        if union.padded:
+            merged, parts, edges, rows = ops.coarsen_padded(
+                excess, edge_index, union.row_ptr, threshold, self.self_loops
+            )
+            counted = union.is_edge & (edge_index[0] != edge_index[1]) if self.weights == "all" else merged
         else:
-            excess = edge_score.detach() - _of_edges(self.threshold.to(edge_score.dtype), union)
-            coarse = ops.coarsen(excess, edge_index, number, 0.0, None, self.self_loops)
+            coarse = ops.coarsen(excess, edge_index, x.size(0), threshold, None, self.self_loops)
+            (merged, counted, parts, edges, _), rows = coarse, None
         if self.weights == "merged":
-            x = ops.merge(x, edge_score, edge_index, coarse.merged, coarse.parts)
+            x = ops.merge(x, edge_score, edge_index, merged, parts)
         else:
-            x = ops.merge_all(x, edge_score, edge_index, coarse.counted, coarse.parts)
-        return x, union.coarse(coarse.edge_index, coarse.parts.first, looped=self.self_loops)
+            x = ops.merge_all(x, edge_score, edge_index, counted, parts)
+        return x, union.coarse(edges, parts.first, self.self_loops, rows)
 
 
 class EdgePooling(_Scorer):
@@ -275,11 +288,6 @@ def readout(x: Tensor, union: Union, how: str = "mean") -> Tensor:
     if how == "mean":
         total = total / union.graph_ptr.diff().clamp(min=1).unsqueeze(1).to(x.dtype)
     return total.view(union.replicas, -1, x.size(1))
-
-
-def _of_edges(value: Tensor, union: Union) -> Tensor:
-    """Each replica's value [R] for its edges [E]."""
-    return torch.repeat_interleave(value, union.edge_ptr.diff(), output_size=union.edge_index.size(1))
 
 
 def _refuse(layer: Any, **settings: Any) -> None:

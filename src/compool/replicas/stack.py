@@ -50,6 +50,11 @@ class _Stack(Module):
         self.drops = any(network.dropout for network in networks)
         self.register_buffer("dropout", torch.tensor([network.dropout for network in networks]), persistent=False)
 
+    @property
+    def takes_padding(self) -> bool:
+        """Whether unions may be padded: edge pooling goes through the host."""
+        return not any(isinstance(module, layers.EdgePooling) for module in self.modules())
+
     def key(self, union: Union, site: int) -> Tensor | None:
         """The random keys of one place in the network, or None when nothing is dropped there."""
         return ops.fold(union.key, site) if self.training and self.drops and union.key is not None else None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -9,11 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from compool.data import Split
-from compool.ops import fold
+from compool.ops import _library, fold
 from compool.ops._checks import NanScore
 from compool.replicas.adam import Adam
+from compool.replicas.captured import Captured
 from compool.replicas.stack import GIN, Network
-from compool.replicas.union import Graphs
+from compool.replicas.union import Graphs, Room
 
 # Uses of a replica's key
 _ORDER, _STEP = 1, 2
@@ -86,39 +88,99 @@ def train(
     train_ids, validation_ids, test_ids = (
         _padded([getattr(split, part) for split in splits], device) for part in ("train", "validation", "test")
     )
-    adam = Adam(stack, settings.lr, settings.weight_decay, settings.decoupled)
-    failed = torch.zeros(len(splits), dtype=torch.bool, device=device)
-    best = Trained(Curves(), failed, *(torch.full((len(splits),), -1.0, device=device) for _ in range(3)))
-    step = 0
+    train_ids = _whole(train_ids, settings.batch)
+    size = _evaluated(max(validation_ids.size(1), test_ids.size(1)))
+    held = [_whole(ids, size) for ids in (validation_ids, test_ids)]
+    learner = _Learner(stack, graphs, keys, Adam(stack, settings.lr, settings.weight_decay, settings.decoupled))
+    step: Callable[[Tensor], None] = learner.step
+    look: Callable[[Tensor], tuple[Tensor, Tensor]] = learner.look
+    if _can_capture(stack, graphs):
+        learner.room = _room(graphs, train_ids, keys, settings)
+        step = Captured(learner.step, train_ids[:, : settings.batch], learner.state)
+        learner.room = graphs.room(torch.cat([_parts(ids, size) for ids in held]))
+        look = Captured(learner.look, held[0][:, :size])
+    best = Trained(Curves(), learner.failed, *(torch.full((len(splits),), -1.0, device=device) for _ in range(3)))
+    number = (train_ids >= 0).sum(1).clamp(min=1)
     for epoch in range(1, settings.epochs + 1):
-        adam.set_lr(settings.lr * 0.5 ** ((epoch - 1) // settings.halve) * ~failed.to(settings.lr.device))
-        stack.train()
-        shuffled = _shuffled(train_ids, fold(fold(keys, _ORDER), epoch))
-        total = torch.zeros(len(splits), device=device)
-        for ids in shuffled.split(settings.batch, dim=1):
-            loss = _step(stack, adam, graphs, ids, fold(fold(keys, _STEP), step), failed)
-            total += torch.nan_to_num(loss.float()) * (ids >= 0).sum(1)
-            step += 1
-        _record(best, epoch, stack, graphs, validation_ids, test_ids, total / (train_ids >= 0).sum(1), failed)
+        learner.adam.set_lr(settings.lr * 0.5 ** ((epoch - 1) // settings.halve))
+        learner.loss.zero_()
+        for ids in _shuffled(train_ids, _order(keys, epoch)).split(settings.batch, dim=1):
+            step(ids)
+        _record(best, epoch, learner.loss / number, *(_accuracy(look, ids, size) for ids in held))
         if report is not None:
             report(epoch, best.curves)
     best.epoch = best.epoch.long()
     return best
 
 
-def _step(stack: Network | GIN, adam: Adam, graphs: Graphs, ids: Tensor, keys: Tensor, failed: Tensor) -> Tensor:
-    """One step of every replica; its losses [R]. Replicas that fail are silenced, and marked in `failed`."""
+class _Learner:
+    """A stack, its optimizer, and what came of it so far; all on one device."""
 
-    def losses_of(ids: Tensor) -> Tensor:
-        return loss_of(stack(*graphs.union(ids, keys)).logits, graphs.y, ids)
+    def __init__(self, stack: Network | GIN, graphs: Graphs, keys: Tensor, adam: Adam) -> None:
+        self.stack, self.graphs, self.keys, self.adam = stack, graphs, keys, adam
+        self.room: Room | None = None
+        """If set, unions are padded to this size, and nothing comes to the host."""
+        self.failed = torch.zeros(keys.size(0), dtype=torch.bool, device=keys.device)
+        self.loss = torch.zeros(keys.size(0), device=keys.device)
+        """The sum of the losses of the graphs seen in this epoch [R]."""
+        self.steps = torch.zeros((), dtype=torch.long, device=keys.device)
 
-    losses = _guarded(losses_of, ids, failed)
-    losses.masked_fill(failed, 0.0).nan_to_num(0.0, 0.0, 0.0).sum().backward()
-    adam.step()
-    failed |= ~losses.detach().isfinite() | adam.broken(len(failed))
-    if bool(failed.any()):
-        adam.silence(failed)
-    return losses.detach().masked_fill(failed, torch.nan)
+    @property
+    def state(self) -> list[Tensor]:
+        """All that a step changes."""
+        return [*self.adam.state, *self.stack.buffers(), self.failed, self.loss, self.steps]
+
+    def step(self, ids: Tensor) -> None:
+        """One step of every replica on its graphs [R, B]. Replicas that fail are silenced."""
+        self.stack.train()
+        keys = fold(fold(self.keys, _STEP), self.steps)
+
+        def losses_of(ids: Tensor) -> Tensor:
+            return loss_of(self.stack(*self.graphs.union(ids, keys, self.room)).logits, self.graphs.y, ids)
+
+        losses = _guarded(losses_of, ids, self.failed)
+        losses.masked_fill(self.failed, 0.0).nan_to_num(0.0, 0.0, 0.0).sum().backward()
+        number = (ids >= 0).sum(1)
+        self.adam.step((number > 0) & ~self.failed)
+        losses = losses.detach()
+        self.failed |= ~losses.isfinite() | self.adam.broken()
+        if self.room is not None or bool(self.failed.any()):
+            self.adam.silence(self.failed)
+        self.loss += torch.nan_to_num(losses.float()) * number
+        self.steps += 1
+
+    @torch.no_grad()
+    def look(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """How many of its graphs [R, B] each replica gets right [R]; its nodes, before and after each pooling layer."""
+        return _guarded(lambda ids: _look(self.stack, self.graphs, ids, self.room), ids, self.failed)
+
+
+def _can_capture(stack: Network | GIN, graphs: Graphs) -> bool:
+    """Whether a step can be a CUDA graph: all kernels must be there that bring nothing to the host."""
+    kernels = find_spec("triton") is not None and not _library.only_torch
+    plain = torch.are_deterministic_algorithms_enabled() or next(stack.parameters()).dtype != torch.float32
+    return graphs.y.is_cuda and kernels and not plain and stack.takes_padding
+
+
+def _room(graphs: Graphs, ids: Tensor, keys: Tensor, settings: Settings) -> Room:
+    """Room for the largest step of the whole training: no batch is ever too large."""
+    epochs = range(1, settings.epochs + 1)
+    rooms = [graphs.room(_parts(_shuffled(ids, _order(keys, epoch)), settings.batch)) for epoch in epochs]
+    return Room(max(room.nodes for room in rooms), max(room.edges for room in rooms))
+
+
+def _order(keys: Tensor, epoch: int) -> Tensor:
+    return fold(fold(keys, _ORDER), epoch)
+
+
+def _whole(ids: Tensor, size: int) -> Tensor:
+    """Lists [R, n] in a whole number of parts of `size`; −1 stands for no graph."""
+    return F.pad(ids, (0, -ids.size(1) % size), value=-1)
+
+
+def _parts(ids: Tensor, size: int) -> Tensor:
+    """[R, n] to [n / size, R, size]."""
+    return ids.view(ids.size(0), -1, size).transpose(0, 1)
 
 
 def _guarded(run: Callable[[Tensor], Result], ids: Tensor, failed: Tensor) -> Result:
@@ -162,42 +224,44 @@ def _shuffled(ids: Tensor, keys: Tensor) -> Tensor:
     return ids.gather(1, order)
 
 
+def _look(stack: Network | GIN, graphs: Graphs, ids: Tensor, room: Room | None = None) -> tuple[Tensor, Tensor]:
+    stack.eval()
+    x, union = graphs.union(ids, None, room)
+    logits, levels = stack(x, union)
+    guess = (logits.squeeze(2) > 0).long() if logits.size(2) == 1 else logits.argmax(2)
+    right = ((guess == graphs.y[ids.clamp(min=0)]) & (ids >= 0)).sum(1)
+    return right, torch.stack([union.ptr.diff(), *levels], 1)
+
+
+def _evaluated(number: int) -> int:
+    """Graphs of a replica that are looked at together, of so many: equal parts."""
+    return -(-number // max(1, -(-number // EVALUATED)))
+
+
+def _accuracy(look: Callable[[Tensor], tuple[Tensor, Tensor]], ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    right, nodes = torch.zeros((), device=ids.device), torch.zeros((), device=ids.device)
+    for part in ids.split(size, dim=1):
+        found = look(part)
+        right, nodes = right + found[0], nodes + found[1]
+    return right / (ids >= 0).sum(1).clamp(min=1), nodes[:, 1:] / nodes[:, :1].clamp(min=1)
+
+
 @torch.no_grad()
 def evaluate(stack: Network | GIN, graphs: Graphs, ids: Tensor) -> tuple[Tensor, Tensor]:
     """The accuracy of each replica on its graphs [R], and the share of nodes kept by each pooling layer [R, levels]."""
-    stack.eval()
-    right = torch.zeros(ids.size(0), device=ids.device)
-    kept: list[Tensor] = []
-    for part in ids.split(EVALUATED, dim=1):
-        x, union = graphs.union(part)
-        logits, levels = stack(x, union)
-        guess = (logits.squeeze(2) > 0).long() if logits.size(2) == 1 else logits.argmax(2)
-        right += ((guess == graphs.y[part.clamp(min=0)]) & (part >= 0)).sum(1)
-        counts = torch.stack([union.ptr.diff(), *levels], 1)
-        kept.append(counts)
-    total = torch.stack(kept).sum(0)
-    return right / (ids >= 0).sum(1).clamp(min=1), total[:, 1:] / total[:, :1].clamp(min=1)
+    return _accuracy(lambda part: _look(stack, graphs, part), ids, _evaluated(ids.size(1)))
 
 
 def _record(
-    best: Trained,
-    epoch: int,
-    stack: Network | GIN,
-    graphs: Graphs,
-    validation_ids: Tensor,
-    test_ids: Tensor,
-    loss: Tensor,
-    failed: Tensor,
+    best: Trained, epoch: int, loss: Tensor, validation: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor]
 ) -> None:
-    """Evaluate, and note the epoch where it is the best so far."""
-    validation, kept = _guarded(lambda ids: evaluate(stack, graphs, ids), validation_ids, failed)
-    test, _ = _guarded(lambda ids: evaluate(stack, graphs, ids), test_ids, failed)
-    curves = best.curves
-    curves.loss.append(loss.masked_fill(failed, torch.nan).cpu())
-    curves.validation.append(validation.masked_fill(failed, torch.nan).cpu())
-    curves.test.append(test.masked_fill(failed, torch.nan).cpu())
-    curves.kept.append(kept.cpu())
-    better = (validation >= best.validation) & ~failed
+    """Note an epoch, and whether it is the best so far."""
+    (accuracy, kept), failed = validation, best.failed
+    seen = {"loss": loss, "validation": accuracy, "test": test[0]}
+    for name, values in seen.items():
+        getattr(best.curves, name).append(values.masked_fill(failed, torch.nan).cpu())
+    best.curves.kept.append(kept.cpu())
+    better = (accuracy >= best.validation) & ~failed
     best.epoch = torch.where(better, float(epoch), best.epoch)
-    best.validation = torch.where(better, validation, best.validation)
-    best.test = torch.where(better, test, best.test)
+    best.validation = torch.where(better, accuracy, best.validation)
+    best.test = torch.where(better, test[0], best.test)

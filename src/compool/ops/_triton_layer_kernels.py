@@ -1,0 +1,313 @@
+"""The GPU kernels behind `_triton_layers`: see `_triton_kernels`.
+
+A program handles a tile of rows, all of one replica: `_tile` says which. Rows that belong to none are a segment more,
+and come out as zeros. Nothing of one replica is ever multiplied into another's, not even by zero: NaN stays at home.
+"""
+
+import triton
+import triton.language as tl
+
+_jit = triton.jit(do_not_specialize=["N", "S"])
+
+
+@triton.jit
+def _tile(ptr, tile, N, S, ROWS: tl.constexpr, SEGMENTS: tl.constexpr):
+    """Of the `tile`-th tile, when each segment is cut into tiles of ROWS: its segment, its first row, the end of the
+    segment, and that end again, or 0 if the rows are of none: then the segment is the last.
+    """
+    s = tl.arange(0, SEGMENTS)
+    low = tl.load(ptr + s, mask=s <= S, other=0).to(tl.int32)
+    high = tl.where(s == S, N, tl.load(ptr + s + 1, mask=s < S, other=0).to(tl.int32))
+    tiles = tl.where(s <= S, (high - low + ROWS - 1) // ROWS, 0)
+    before = tl.cumsum(tiles, 0) - tiles
+    here = (before <= tile) & (tile < before + tiles)
+    start = tl.sum(tl.where(here, low + (tile - before) * ROWS, 0), 0)
+    end = tl.sum(tl.where(here, high, 0), 0)
+    segment = tl.sum(tl.where(here, s, 0), 0)
+    return tl.minimum(segment, S - 1), start, end, tl.where(segment < S, end, 0)
+
+
+@_jit
+def grouped_linear(
+    x, weight, bias, ptr, out, N, S, STRIDE: tl.constexpr, STRIDE_O: tl.constexpr, STRIDE_I: tl.constexpr,
+    INPUTS: tl.constexpr, OUTPUTS: tl.constexpr, HAS_BIAS: tl.constexpr, PRECISION: tl.constexpr,
+    SEGMENTS: tl.constexpr, ROWS: tl.constexpr, INNER: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    segment, start, end, stop = _tile(ptr, tl.program_id(0), N, S, ROWS, SEGMENTS)
+    if start >= end:
+        return
+    i = (start + tl.arange(0, ROWS)).to(tl.int64)
+    o = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
+    for low in range(0, INPUTS, INNER):
+        k = low + tl.arange(0, INNER)
+        rows = tl.load(
+            x + i[:, None] * INPUTS + k[None, :],
+            mask=(i < stop)[:, None] & (k < INPUTS)[None, :],
+            other=0.0,
+        )
+        columns = tl.load(
+            weight + segment.to(tl.int64) * STRIDE + k[:, None] * STRIDE_I + o[None, :] * STRIDE_O,
+            mask=(k < INPUTS)[:, None] & (o < OUTPUTS)[None, :],
+            other=0.0,
+        )
+        total = tl.dot(rows, columns, total, input_precision=PRECISION)
+    if HAS_BIAS:
+        total += tl.load(bias + segment * OUTPUTS + o, mask=o < OUTPUTS, other=0.0)[None, :]
+        total = tl.where((i < stop)[:, None], total, 0.0)
+    mask = (i < end)[:, None] & (o < OUTPUTS)[None, :]
+    tl.store(out + i[:, None] * OUTPUTS + o[None, :], total.to(out.dtype.element_ty), mask=mask)
+
+
+@_jit
+def grouped_outer(
+    left, right, ptr, out, sums, N, S, A: tl.constexpr, B: tl.constexpr, PRECISION: tl.constexpr,
+    SEGMENTS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, LEFT: tl.constexpr, RIGHT: tl.constexpr,
+):  # fmt: skip
+    """out[s] += leftᵀ right and sums[s] += the sum of left, over CHUNK rows; both come in as zeros."""
+    segment, start, end, stop = _tile(ptr, tl.program_id(0), N, S, CHUNK, SEGMENTS)
+    if start >= stop:
+        return
+    end = tl.minimum(end, start + CHUNK)
+    a = tl.program_id(1) * LEFT + tl.arange(0, LEFT)
+    b = tl.program_id(2) * RIGHT + tl.arange(0, RIGHT)
+    total = tl.zeros([LEFT, RIGHT], dtype=tl.float32)
+    shares = tl.zeros([LEFT], dtype=tl.float32)
+    for low in range(start, end, ROWS):
+        i = (low + tl.arange(0, ROWS)).to(tl.int64)
+        one = tl.load(left + a[:, None] + i[None, :] * A, mask=(a < A)[:, None] & (i < end)[None, :], other=0.0)
+        two = tl.load(right + i[:, None] * B + b[None, :], mask=(i < end)[:, None] & (b < B)[None, :], other=0.0)
+        total = tl.dot(one, two, total, input_precision=PRECISION)
+        shares += tl.sum(one.to(tl.float32), 1)
+    to = out + segment.to(tl.int64) * A * B + a[:, None] * B + b[None, :]
+    tl.atomic_add(to, total, mask=(a < A)[:, None] & (b < B)[None, :], sem="relaxed")
+    if tl.program_id(2) == 0:
+        tl.atomic_add(sums + segment * A + a, shares, mask=a < A, sem="relaxed")
+
+
+@_jit
+def propagate(
+    x, row_ptr, neighbour, left, right, own, out, N, D: tl.constexpr, HAS_LEFT: tl.constexpr, HAS_RIGHT: tl.constexpr,
+    HAS_OWN: tl.constexpr, FEW: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """The first FEW neighbours, of several rows side by side; FEW is a multiple of 4."""
+    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside, columns = i < N, c < D
+    dtype = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
+    e = tl.load(row_ptr + i, mask=inside, other=0)
+    end = tl.load(row_ptr + i + 1, mask=inside, other=0)
+    total = tl.zeros([ROWS, COLUMNS], dtype=dtype)
+    for at in range(0, tl.minimum(tl.max(end - e, 0), FEW), 4):
+        for step in tl.static_range(4):
+            there = e + (at + step) < end
+            j = tl.load(neighbour + e + (at + step), mask=there, other=0).to(tl.int64)
+            part = tl.load(x + j[:, None] * D + c[None, :], mask=there[:, None] & columns[None, :], other=0.0).to(dtype)
+            if HAS_RIGHT:
+                part *= tl.load(right + j, mask=there, other=0.0)[:, None]
+            total += part
+    place = i.to(tl.int64)[:, None] * D + c[None, :]
+    tile = inside[:, None] & columns[None, :]
+    if HAS_LEFT:
+        total *= tl.load(left + i, mask=inside, other=0.0)[:, None]
+    if HAS_OWN:
+        total += tl.load(own + i, mask=inside, other=0.0)[:, None] * tl.load(x + place, mask=tile, other=0.0).to(dtype)
+    tl.store(out + place, total.to(out.dtype.element_ty), mask=tile)
+
+
+@_jit
+def propagate_rest(
+    x, row_ptr, neighbour, left, right, out, N, D: tl.constexpr, HAS_LEFT: tl.constexpr, HAS_RIGHT: tl.constexpr,
+    FEW: tl.constexpr, EDGES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Add the neighbours after the first FEW, one row after another of those that have more, EDGES at once."""
+    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    columns = c < D
+    dtype = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
+    degree = tl.load(row_ptr + i + 1, mask=i < N, other=0) - tl.load(row_ptr + i, mask=i < N, other=0)
+    rest = tl.where(degree > FEW, i, N)
+    row = tl.min(rest, 0)
+    while row < N:
+        start = tl.load(row_ptr + row) + FEW
+        end = tl.load(row_ptr + row + 1)
+        total = tl.zeros([COLUMNS], dtype=dtype)
+        for low in range(start, end, EDGES):
+            e = low + tl.arange(0, EDGES)
+            there = e < end
+            j = tl.load(neighbour + e, mask=there, other=0).to(tl.int64)
+            part = tl.load(x + j[:, None] * D + c[None, :], mask=there[:, None] & columns[None, :], other=0.0).to(dtype)
+            if HAS_RIGHT:
+                part *= tl.load(right + j, mask=there, other=0.0)[:, None]
+            total += tl.sum(part, 0)
+        if HAS_LEFT:
+            total *= tl.load(left + row)
+        to = out + row.to(tl.int64) * D + c
+        total += tl.load(to, mask=columns, other=0.0).to(dtype)
+        tl.store(to, total.to(out.dtype.element_ty), mask=columns)
+        rest = tl.where(rest == row, N, rest)
+        row = tl.min(rest, 0)
+
+
+@triton.jit
+def _mix32(bits):
+    """The finaliser of MurmurHash3."""
+    bits = (bits ^ (bits >> 16)) * 0x85EBCA6B
+    bits = (bits ^ (bits >> 13)) * 0xC2B2AE35
+    return bits ^ (bits >> 16)
+
+
+@triton.jit
+def _kept(place, key, probability):
+    """Which places of a replica are not dropped: by a hash of the key and the place."""
+    low = key.to(tl.uint32)
+    high = (key >> 32).to(tl.uint32)
+    bits = _mix32(_mix32(place.to(tl.uint32) ^ low) ^ high)
+    return (bits >> 8).to(tl.float32) * 5.9604644775390625e-08 >= probability
+
+
+@_jit
+def activate(
+    x, bias, ptr, key, probability, out, N, S, D: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_KEY: tl.constexpr,
+    RELU: tl.constexpr, SEGMENTS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    segment, start, end, stop = _tile(ptr, tl.program_id(0), N, S, ROWS, SEGMENTS)
+    if start >= end:
+        return
+    i = (start + tl.arange(0, ROWS)).to(tl.int64)
+    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    columns = c < D
+    real = (i < stop)[:, None] & columns[None, :]
+    dtype = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
+    value = tl.load(x + i[:, None] * D + c[None, :], mask=real, other=0.0).to(dtype)
+    if HAS_BIAS:
+        value += tl.load(bias + segment * D + c, mask=columns, other=0.0).to(dtype)[None, :]
+    if RELU:
+        value = tl.where(value > 0, value, tl.where(value != value, value, 0.0))
+    if HAS_KEY:
+        p = tl.load(probability + segment)
+        kept = _kept((i[:, None] - tl.load(ptr + segment)) * D + c[None, :], tl.load(key + segment), p)
+        value = tl.where(kept, value / (1 - p.to(dtype)), 0.0)
+    value = tl.where(real, value, 0.0).to(out.dtype.element_ty)
+    tl.store(out + i[:, None] * D + c[None, :], value, mask=(i < end)[:, None] & columns[None, :])
+
+
+@_jit
+def activate_backward(
+    grad, result, ptr, probability, grad_x, grad_bias, N, S, D: tl.constexpr, DROPS: tl.constexpr,
+    SEGMENTS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """`grad_bias` comes in as zeros."""
+    segment, start, end, stop = _tile(ptr, tl.program_id(0), N, S, ROWS, SEGMENTS)
+    if start >= end:
+        return
+    i = (start + tl.arange(0, ROWS)).to(tl.int64)
+    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    columns = c < D
+    real = (i < stop)[:, None] & columns[None, :]
+    dtype = grad_bias.dtype.element_ty
+    at = i[:, None] * D + c[None, :]
+    active = tl.load(result + at, mask=real, other=0.0) > 0
+    value = tl.where(active, tl.load(grad + at, mask=real, other=0.0).to(dtype), 0.0)
+    if DROPS:
+        value = value / (1 - tl.load(probability + segment).to(dtype))
+    tl.store(grad_x + at, value.to(grad_x.dtype.element_ty), mask=(i < end)[:, None] & columns[None, :])
+    if start < stop:
+        tl.atomic_add(grad_bias + segment * D + c, tl.sum(value, 0), mask=columns, sem="relaxed")
+
+
+@_jit
+def segment_sum(x, ptr, out, S, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A program a segment: segments should be short."""
+    segment = tl.program_id(0).to(tl.int64)
+    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    dtype = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
+    start = tl.load(ptr + segment)
+    end = tl.load(ptr + segment + 1)
+    total = tl.zeros([COLUMNS], dtype=dtype)
+    for low in range(start, end, ROWS):
+        i = low + tl.arange(0, ROWS)
+        tile = (i < end)[:, None] & (c < D)[None, :]
+        total += tl.sum(tl.load(x + i.to(tl.int64)[:, None] * D + c[None, :], mask=tile, other=0.0).to(dtype), 0)
+    tl.store(out + segment * D + c, total.to(out.dtype.element_ty), mask=c < D)
+
+
+@_jit
+def segment_repeat(x, ptr, out, N, S, D: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Each row finds its segment by bisection: the last that begins at it or before."""
+    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    low = tl.zeros([ROWS], dtype=tl.int32)
+    high = tl.zeros([ROWS], dtype=tl.int32) + S
+    for _ in range(STEPS):
+        middle = (low + high + 1) // 2
+        after = tl.load(ptr + middle, mask=low < high, other=0) <= i
+        low, high = tl.where(after, middle, low), tl.where(after, high, middle - 1)
+    tile = (low < S)[:, None] & (c < D)[None, :]
+    rows = tl.load(x + low.to(tl.int64)[:, None] * D + c[None, :], mask=tile, other=0.0)
+    tl.store(out + i.to(tl.int64)[:, None] * D + c[None, :], rows, mask=(i < N)[:, None] & (c < D)[None, :])
+
+
+@_jit
+def norm_sums(
+    x, grad, result, mean, scale, ptr, one, two, N, S, D: tl.constexpr, WHAT: tl.constexpr, RELU: tl.constexpr,
+    SEGMENTS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Sums over each segment, into zeros: WHAT is "rows", "squares" of what is centred, or "grads", those of the result
+    and those times what was normalised.
+    """
+    segment, start, end, stop = _tile(ptr, tl.program_id(0), N, S, ROWS, SEGMENTS)
+    if start >= stop:
+        return
+    i = (start + tl.arange(0, ROWS)).to(tl.int64)
+    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    columns = c < D
+    tile = (i < end)[:, None] & columns[None, :]
+    at = i[:, None] * D + c[None, :]
+    rows = tl.load(x + at, mask=tile, other=0.0)
+    to = segment * D + c
+    if WHAT != "rows":
+        rows = tl.where(tile, rows - tl.load(mean + to, mask=columns, other=0.0)[None, :], 0.0)
+    if WHAT == "rows":
+        tl.atomic_add(one + to, tl.sum(rows, 0), mask=columns, sem="relaxed")
+    elif WHAT == "squares":
+        tl.atomic_add(one + to, tl.sum(rows * rows, 0), mask=columns, sem="relaxed")
+    else:
+        g = tl.load(grad + at, mask=tile, other=0.0)
+        if RELU:
+            g = tl.where(tl.load(result + at, mask=tile, other=0.0) > 0, g, 0.0)
+        rows *= tl.load(scale + to, mask=columns, other=0.0)[None, :]
+        tl.atomic_add(one + to, tl.sum(g, 0), mask=columns, sem="relaxed")
+        tl.atomic_add(two + to, tl.sum(g * rows, 0), mask=columns, sem="relaxed")
+
+
+@_jit
+def norm_rows(
+    x, grad, result, mean, scale, weight, one, two, ptr, out, N, S, D: tl.constexpr, BACKWARD: tl.constexpr,
+    RELU: tl.constexpr, SEGMENTS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """(x − mean) · scale · weight + one, or BACKWARD the gradient of x, with `one` and `two` the means of the sums."""
+    segment, start, end, stop = _tile(ptr, tl.program_id(0), N, S, ROWS, SEGMENTS)
+    if start >= end:
+        return
+    i = (start + tl.arange(0, ROWS)).to(tl.int64)
+    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    columns = c < D
+    tile = (i < stop)[:, None] & columns[None, :]
+    at = i[:, None] * D + c[None, :]
+    of = segment * D + c
+    s = tl.load(scale + of, mask=columns, other=0.0)[None, :]
+    w = tl.load(weight + of, mask=columns, other=0.0)[None, :]
+    a = tl.load(one + of, mask=columns, other=0.0)[None, :]
+    value = (tl.load(x + at, mask=tile, other=0.0) - tl.load(mean + of, mask=columns, other=0.0)[None, :]) * s
+    if BACKWARD:
+        g = tl.load(grad + at, mask=tile, other=0.0)
+        if RELU:
+            g = tl.where(tl.load(result + at, mask=tile, other=0.0) > 0, g, 0.0)
+        value = (g - a - value * tl.load(two + of, mask=columns, other=0.0)[None, :]) * w * s
+    else:
+        value = value * w + a
+        if RELU:
+            value = tl.where(value > 0, value, tl.where(value != value, value, 0.0))
+    value = tl.where(tile, value, 0.0)
+    tl.store(out + at, value, mask=(i < end)[:, None] & columns[None, :])

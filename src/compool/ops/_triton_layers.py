@@ -1,0 +1,203 @@
+"""GPU kernels of replicas' layers with Triton: see `_triton`. No size comes to the host."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from compool.ops import _torch_layers
+from compool.ops import _triton_layer_kernels as kernels
+from compool.ops._triton import _launch, _over, _power, _wide
+
+
+def _precision() -> str:
+    """Of products of float32: tensor cores in three passes are as good as float32; in one if torch is told so."""
+    return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "tf32x3"
+
+
+def _plain(x: Tensor) -> bool:
+    """Whether plain operations must do it: sums in a fixed order, or products that tensor cores have no format for."""
+    return x.dtype == torch.float64 or torch.are_deterministic_algorithms_enabled()
+
+
+def _segments(ptr: Tensor) -> int:
+    """The segments of `ptr` and the rows of none, as a block."""
+    return _power(ptr.size(0))
+
+
+def _tiles(x: Tensor, ptr: Tensor, size: int = 8192) -> tuple[tuple[int, int], dict[str, int]]:
+    """The grid and the tile of a kernel over rows and columns in which no tile has rows of two segments."""
+    columns = min(_power(x.size(1)), 128)
+    rows = max(16, size // columns)
+    tile = {"D": x.size(1), "SEGMENTS": _segments(ptr), "ROWS": rows, "COLUMNS": columns}
+    return (x.size(0) // rows + ptr.size(0), *_over(x.size(1), columns)), tile
+
+
+def grouped_linear(x: Tensor, weight: Tensor, bias: Tensor | None, ptr: Tensor) -> Tensor:
+    if _plain(x):
+        return _torch_layers.grouped_linear(x, weight, bias, ptr)
+    number, inputs, outputs = *x.shape, weight.size(1)
+    out = x.new_empty(number, outputs)
+    if not out.numel():
+        return out
+    rows, inner, columns = 128, min(max(_power(inputs), 16), 32), min(max(_power(outputs), 16), 64)
+    args = (x.contiguous(), weight, weight if bias is None else bias.contiguous(), ptr, out)
+    options: dict[str, Any] = {
+        "STRIDE": weight.stride(0),
+        "STRIDE_O": weight.stride(1),
+        "STRIDE_I": weight.stride(2),
+        "INPUTS": inputs,
+        "OUTPUTS": outputs,
+        "HAS_BIAS": bias is not None,
+        "PRECISION": _precision(),
+    }
+    tile = {"SEGMENTS": _segments(ptr), "ROWS": rows, "INNER": inner, "COLUMNS": columns, "num_warps": 8}
+    grid = (number // rows + ptr.size(0), *_over(outputs, columns))
+    _launch(kernels.grouped_linear, grid, *args, number, ptr.size(0) - 1, **options, **tile)
+    return out
+
+
+def grouped_outer(left: Tensor, right: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
+    if _plain(left):
+        return _torch_layers.grouped_outer(left, right, ptr)
+    segments, number, a, b = ptr.size(0) - 1, left.size(0), left.size(1), right.size(1)
+    both = torch.zeros(segments * a * (b + 1), dtype=torch.float32, device=left.device)
+    out, sums = both[: segments * a * b].view(segments, a, b), both[segments * a * b :].view(segments, a)
+    if out.numel() and number:
+        chunk, wide, narrow = 512, min(max(_power(a), 16), 64), min(max(_power(b), 16), 64)
+        args = (left.contiguous(), right.contiguous(), ptr, out, sums, number, segments)
+        tile = {"SEGMENTS": _segments(ptr), "CHUNK": chunk, "ROWS": 32, "LEFT": wide, "RIGHT": narrow}
+        grid = (number // chunk + ptr.size(0), *_over(a, wide), *_over(b, narrow))
+        _launch(kernels.grouped_outer, grid, *args, A=a, B=b, PRECISION=_precision(), **tile)
+    return out.to(left.dtype), sums.to(left.dtype)
+
+
+def propagate(
+    x: Tensor, row_ptr: Tensor, neighbour: Tensor, left: Tensor | None, right: Tensor | None, own: Tensor | None
+) -> Tensor:
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    if out.numel():
+        columns = min(_power(x.size(1)), 128)
+        shape = {"D": x.size(1), "FEW": 16, "COLUMNS": columns}
+        left_given, right_given, own_given = (
+            x if factor is None else factor.contiguous() for factor in (left, right, own)
+        )
+        given = (x, row_ptr, neighbour.contiguous(), left_given, right_given)
+        has = {"HAS_LEFT": left is not None, "HAS_RIGHT": right is not None}
+        # Triton 3.6 cannot compile it for 16 to 64 rows; a thread has four numbers of a row
+        rows, warps = (8, min(columns // 16, 4)) if columns >= 16 else (128, 4)
+        over = _over(x.size(1), columns)
+        grid, few = (*_over(x.size(0), rows), *over), {"HAS_OWN": own is not None, "ROWS": rows, "num_warps": warps}
+        _launch(kernels.propagate, grid, *given, own_given, out, x.size(0), **has, **few, **shape)
+        grid = (*_over(x.size(0), 128), *over)
+        tile = {"EDGES": max(16, 4096 // columns), "ROWS": 128}
+        _launch(kernels.propagate_rest, grid, *given, out, x.size(0), **has, **tile, **shape)
+    return out
+
+
+def _activated(
+    x: Tensor, bias: Tensor | None, ptr: Tensor, key: Tensor | None, probability: Tensor, relu: bool
+) -> Tensor:
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    if out.numel():
+        grid, tile = _tiles(x, ptr)
+        has = {"HAS_BIAS": bias is not None, "HAS_KEY": key is not None, "RELU": relu}
+        given = (x, x if bias is None else bias.contiguous(), ptr, ptr if key is None else key, probability, out)
+        _launch(kernels.activate, grid, *given, x.size(0), ptr.size(0) - 1, **has, **tile)
+    return out
+
+
+def drop(x: Tensor, ptr: Tensor, key: Tensor, probability: Tensor) -> Tensor:
+    return _activated(x, None, ptr, key, probability, relu=False)
+
+
+def activate(x: Tensor, bias: Tensor | None, ptr: Tensor, key: Tensor | None, probability: Tensor) -> Tensor:
+    return _activated(x, bias, ptr, key, probability, relu=True)
+
+
+def activate_backward(grad: Tensor, out: Tensor, ptr: Tensor, probability: Tensor | None) -> tuple[Tensor, Tensor]:
+    if torch.are_deterministic_algorithms_enabled():
+        return _torch_layers.activate_backward(grad, out, ptr, probability)
+    grad = grad.contiguous()
+    grad_x = torch.empty_like(grad)
+    grad_bias = torch.zeros(ptr.size(0) - 1, grad.size(1), dtype=_wide(grad), device=grad.device)
+    if grad_x.numel():
+        grid, tile = _tiles(grad, ptr)
+        given = (grad, out.contiguous(), ptr, grad_bias if probability is None else probability, grad_x, grad_bias)
+        sizes = (grad.size(0), ptr.size(0) - 1)
+        _launch(kernels.activate_backward, grid, *given, *sizes, DROPS=probability is not None, **tile)
+    return grad_x, grad_bias.to(grad.dtype)
+
+
+def _columns(x: Tensor) -> dict[str, int]:
+    columns = min(_power(x.size(1)), 128)
+    return {"D": x.size(1), "ROWS": max(1, 4096 // columns), "COLUMNS": columns}
+
+
+def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
+    out = x.new_empty(ptr.size(0) - 1, x.size(1))
+    if out.numel():
+        tile = _columns(x)
+        grid = (out.size(0), *_over(x.size(1), tile["COLUMNS"]))
+        _launch(kernels.segment_sum, grid, x.contiguous(), ptr, out, out.size(0), **tile)
+    return out
+
+
+def segment_repeat(x: Tensor, ptr: Tensor, num_rows: int) -> Tensor:
+    out = x.new_empty(num_rows, x.size(1))
+    if out.numel():
+        tile, steps = _columns(x), ptr.size(0).bit_length()
+        grid = (*_over(num_rows, tile["ROWS"]), *_over(x.size(1), tile["COLUMNS"]))
+        _launch(kernels.segment_repeat, grid, x.contiguous(), ptr, out, num_rows, ptr.size(0) - 1, STEPS=steps, **tile)
+    return out
+
+
+def segment_norm(
+    x: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor, eps: float, relu: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    if torch.are_deterministic_algorithms_enabled() or x.dtype not in (torch.float32, torch.float64) or not x.numel():
+        return _torch_layers.segment_norm(x, weight, bias, ptr, eps, relu)
+    x = x.contiguous()
+    number = ptr.diff().clamp(min=1).unsqueeze(1)
+    mean, variance = torch.zeros_like(weight), torch.zeros_like(weight)
+    grid, tile = _tiles(x, ptr)
+    sizes = {"RELU": relu, **tile}
+    given = (x, x, x, mean, mean, ptr)
+    args = (x.size(0), ptr.size(0) - 1)
+    _launch(kernels.norm_sums, grid, *given, mean, mean, *args, WHAT="rows", **sizes)
+    mean /= number
+    _launch(kernels.norm_sums, grid, *given, variance, variance, *args, WHAT="squares", **sizes)
+    variance /= number
+    out, scale = torch.empty_like(x), (variance + eps).rsqrt_()
+    w, b = weight.contiguous(), bias.contiguous()
+    _launch(kernels.norm_rows, grid, x, x, x, mean, scale, w, b, b, ptr, out, *args, BACKWARD=False, **sizes)
+    return out, mean, variance
+
+
+def segment_norm_backward(
+    grad: Tensor,
+    x: Tensor,
+    out: Tensor,
+    weight: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    ptr: Tensor,
+    eps: float,
+    relu: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    if torch.are_deterministic_algorithms_enabled() or x.dtype not in (torch.float32, torch.float64) or not x.numel():
+        return _torch_layers.segment_norm_backward(grad, x, out, weight, mean, variance, ptr, eps, relu)
+    grad, x, out, mean = (t.contiguous() for t in (grad, x, out, mean))
+    scale, number = (variance + eps).rsqrt_().contiguous(), ptr.diff().clamp(min=1).unsqueeze(1)
+    grad_bias, grad_weight = torch.zeros_like(mean), torch.zeros_like(mean)
+    grid, tile = _tiles(x, ptr)
+    sizes = {"RELU": relu, **tile}
+    args = (x.size(0), ptr.size(0) - 1)
+    given = (x, grad, out, mean, scale)
+    _launch(kernels.norm_sums, grid, *given, ptr, grad_bias, grad_weight, *args, WHAT="grads", **sizes)
+    grad_x = torch.empty_like(x)
+    means = (grad_bias / number, grad_weight / number)
+    _launch(kernels.norm_rows, grid, *given, weight.contiguous(), *means, ptr, grad_x, *args, BACKWARD=True, **sizes)
+    return grad_x, grad_weight, grad_bias

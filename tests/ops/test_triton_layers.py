@@ -1,0 +1,132 @@
+"""Every kernel of `_triton_layers` against its namesake in `_torch_layers`, with rows that belong to no replica; and
+`coarsen_padded`. On a GPU, or else under Triton's interpreter.
+"""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+pytest.importorskip("triton", reason="needs triton")
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")  # numpy's, in the interpreter: hashes wrap
+
+from compool.ops import _torch, _torch_layers, _triton, _triton_layers  # noqa: E402
+from tests.graphs import star  # noqa: E402
+from tests.ops.test_kernels import public  # noqa: E402
+from tests.ops.test_triton import DEVICE, INTERPRETED, undirected  # noqa: E402
+
+PTR = torch.tensor([0, 70, 70, 71, 150], device=DEVICE)  # four replicas, one without rows; rows after 150 are of none
+KEY, PROBABILITY = torch.tensor([1, -2, 7, 2**40], device=DEVICE), torch.tensor([0.1, 0.5, 0.0, 0.75], device=DEVICE)
+NUMBER = 165
+
+
+def rows(width: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    x = torch.randn(NUMBER, width, dtype=dtype, device=DEVICE)
+    x[150:] = 0
+    return x
+
+
+def both(name: str, *args: Any, **tolerance: float) -> Any:
+    theirs = getattr(_torch_layers, name)(*args)
+    ours = getattr(_triton_layers, name)(*args)
+    pairs = zip(ours, theirs, strict=True) if isinstance(theirs, tuple) else [(ours, theirs)]
+    for a, b in pairs:
+        torch.testing.assert_close(a, b, **tolerance)
+    return theirs
+
+
+def test_every_kernel_has_a_plain_form() -> None:
+    assert public(_triton_layers) == public(_torch_layers)
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(1, 5), (5, 2), (33, 20), (16, 130)])
+def test_products(inputs: int, outputs: int) -> None:
+    x, grad = rows(inputs), rows(outputs)
+    weight = torch.randn(4, outputs, inputs, device=DEVICE)
+    close = {"rtol": 1e-5, "atol": 1e-5}
+    both("grouped_linear", x, weight, None, PTR, **close)
+    both("grouped_linear", x, weight, torch.randn(4, outputs, device=DEVICE), PTR, **close)
+    both("grouped_linear", grad, weight.transpose(1, 2), None, PTR, **close)
+    both("grouped_outer", grad, x, PTR, **close)
+
+
+@pytest.mark.parametrize("width", [1, 5, 130])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rows(width: int, dtype: torch.dtype) -> None:
+    x = rows(width, dtype)
+    both("segment_sum", x, PTR)
+    both("segment_repeat", x[:4].contiguous(), PTR, NUMBER)
+    both("drop", x, PTR, KEY, PROBABILITY)
+    scale, shift = torch.randn(2, 4, width, dtype=dtype, device=DEVICE)
+    for bias, key in ((None, None), (shift, KEY)):
+        out = both("activate", x, bias, PTR, key, PROBABILITY)
+        both("activate_backward", rows(width, dtype), out, PTR, None if key is None else PROBABILITY)
+    for relu in (False, True):
+        out, mean, variance = both("segment_norm", x, scale, shift, PTR, 0.01, relu)
+        both(
+            "segment_norm_backward",
+            rows(width, dtype),
+            x,
+            out,
+            scale,
+            mean,
+            variance,
+            PTR,
+            0.01,
+            relu,
+            atol=1e-5,
+            rtol=1e-4,
+        )
+
+
+@pytest.mark.parametrize("width", [1, 5, 130])
+@pytest.mark.parametrize("shape", ["star", "dense"])
+def test_propagate(shape: str, width: int) -> None:
+    number, edges = INTERPRETED[shape]
+    edges = undirected(edges).to(DEVICE)
+    x = torch.randn(number + 3, width, device=DEVICE)
+    row_ptr = torch.searchsorted(edges[0].contiguous(), torch.arange(number + 4, device=DEVICE))
+    neighbour = torch.nn.functional.pad(edges[1].int(), (0, 5))  # room
+    left, right, own = torch.randn(3, number + 3, device=DEVICE)
+    both("propagate", x, row_ptr, neighbour, left, right, own, rtol=1e-5, atol=1e-4)
+    both("propagate", x, row_ptr, neighbour, None, None, None, rtol=1e-5, atol=1e-4)
+
+
+def test_nan_stays_in_its_replica() -> None:
+    x, weight = rows(5), torch.randn(4, 7, 5, device=DEVICE)
+    x[71:150] = torch.nan
+    out = _triton_layers.grouped_linear(x, weight, None, PTR)
+    assert out[:71].isfinite().all()
+    assert (out[150:] == 0).all()
+    total, sums = _triton_layers.grouped_outer(x, x, PTR)
+    assert total[:3].isfinite().all()
+    assert sums[:3].isfinite().all()
+    row_ptr = torch.arange(NUMBER + 1, device=DEVICE)  # every node is its own neighbour
+    assert _triton_layers.propagate(x, row_ptr, row_ptr[:-1], None, None, None)[:71].isfinite().all()
+
+
+@pytest.mark.parametrize("self_loops", [False, True])
+@pytest.mark.parametrize("shape", INTERPRETED)
+def test_coarsen_padded(shape: str, self_loops: bool) -> None:
+    number, edges = INTERPRETED[shape]
+    edges = undirected(edges[:, edges[0] != edges[1]]).to(DEVICE)
+    room = torch.nn.functional.pad(edges.int(), (0, 6))
+    row_ptr = torch.searchsorted(edges[0].contiguous(), torch.arange(number + 4, device=DEVICE))
+    score = torch.randn(room.size(1), device=DEVICE)
+    score[3:4] = torch.nan
+    args = (score, room, row_ptr, 0.2, self_loops)
+    for ours, theirs in zip(_triton.coarsen_padded(*args), _torch.coarsen_padded(*args), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_coarsen_padded_again_on_its_result() -> None:
+    edges = undirected(star(30)).to(DEVICE)
+    row_ptr = torch.searchsorted(edges[0].contiguous(), torch.arange(33, device=DEVICE))
+    given = (torch.nn.functional.pad(edges.int(), (0, 6)), row_ptr)
+    for _ in range(2):
+        score = torch.randn(given[0].size(1), device=DEVICE)
+        ours, theirs = (module.coarsen_padded(score, *given, 0.5, False) for module in (_triton, _torch))
+        for one, two in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(one, two)
+        given = (ours[4], ours[5])
