@@ -1,16 +1,23 @@
-# make demo      train three methods on generated graphs, twenty times each: about three minutes
+# make demo      train three methods on generated graphs, twenty times each, and report: about three minutes
 # make test      the whole test suite
 # make test-gpu  the tests that need a CUDA device
 # make check     linters, types, layers
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-gpu check clean
+.PHONY: demo browser test test-gpu check clean
 
 demo: .venv/installed
-	$(BIN)/compool run --store out/communities.sqlite
+	$(BIN)/compool run --store out/communities.sqlite --no-report
+	$(BIN)/compool report --store out/communities.sqlite --graphs
 
-test: .venv/installed
+# Some tests drive Chromium: installed here where that takes no password; else they are skipped, and say so
+browser:
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || { test "$$(id -u)" = 0 && \
+	apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; } || \
+	echo "no Chromium here: the tests that need it will be skipped"
+
+test: .venv/installed browser
 	$(BIN)/python -m pytest
 
 test-gpu: .venv/installed

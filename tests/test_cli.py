@@ -12,7 +12,10 @@ from typer.testing import CliRunner
 
 from compool.cli import app
 from compool.data import communities
+from compool.nn import Network, save_network
+from compool.study import Store
 from tests.data.test_tu import write
+from tests.study.test_results import runs, three
 
 run = CliRunner()
 
@@ -82,7 +85,12 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = run.invoke(app, command)
     assert first.exit_code == 0, first.stderr
     assert "communities component: 2 replicas stored, test accuracy" in first.stderr
-    assert "0 trainings to do in 0 blocks, 6 in" in run.invoke(app, command).stdout
+    page = tmp_path / "study-report" / "index.html"
+    assert first.stdout.splitlines()[-1] == f"report: {page}"
+    assert "communities: no runs of edgepool." in page.read_text()
+    page.unlink()
+    assert "0 trainings to do in 0 blocks, 6 in" in run.invoke(app, [*command, "--no-report"]).stdout
+    assert not page.exists()
     rows = json.loads(run.invoke(app, ["runs", "--store", store, "--json"]).stdout)
     assert [(row["method"], row["replica"]) for row in rows] == [(m, r) for m in ("component", "gin") for r in range(3)]
     assert "curves" not in rows[0]
@@ -101,6 +109,19 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["run", "--recipe", "slow"], "compool: component on communities has no recipe 'slow'; there are fast, paper"),
         (["run", "NOWHERE", "--data", "."], "compool: no data set NOWHERE in ."),
         (["runs", "--store", "nothing.sqlite"], "compool: --store nothing.sqlite is not there; compool run makes one"),
+        (
+            ["report", "--store", "nothing.sqlite"],
+            "compool: --store nothing.sqlite is not there; compool run makes one",
+        ),
+        (["report", "--store", "README.md"], "compool: README.md is no study, or damaged"),
+        (["show", "communities", "0", "--store", "nothing.sqlite"], "compool: --store nothing.sqlite is not there"),
+        (["show", "communities", "0", "--model", "nothing"], "compool: --model nothing is not there"),
+        (["show", "communities", "0", "--model", "README.md"], "compool: README.md is damaged or no safetensors file"),
+        (["show", "NOWHERE", "0", "--data", "."], "compool: no data set NOWHERE in ."),
+        (
+            ["show", "communities", "0", "--out", "picture.gif"],
+            "compool: --out must end in .html, .png, .svg or .pdf; got picture.gif",
+        ),
     ],
 )
 def test_mistakes_are_told_in_a_line(arguments: list[str], message: str) -> None:
@@ -110,8 +131,49 @@ def test_mistakes_are_told_in_a_line(arguments: list[str], message: str) -> None
     assert result.stderr.count("\n") == 1
 
 
+def test_report(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    Store(path).add([*three(dataset="[red]own[/]"), *runs("gin", [0.5, None], dataset="NCI1")])
+    result = run.invoke(app, ["report", "--store", str(path), "--out", str(tmp_path / "here")])
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[-1] == f"report: {tmp_path / 'here' / 'index.html'}"
+    assert "NCI1, gin: 1 of 2 runs failed; they are not counted." in lines
+    assert any("[red]own[/]" in line and "81.5 ± 1.3" in line for line in lines)
+    assert (tmp_path / "here" / "figures" / "accuracy.pdf").exists()
+    (tmp_path / "file").touch()
+    result = run.invoke(app, ["report", "--store", str(path), "--out", str(tmp_path / "file")])
+    assert result.exit_code == 2
+    assert result.stderr == f"compool: --out {tmp_path / 'file'} is no folder\n"
+
+
+def test_show_without_any_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trains a replica on generated graphs, and draws one of them."""
+    graphs = communities(45)
+    monkeypatch.setattr("compool.study.run.load", lambda recipe, folder: graphs)
+    monkeypatch.chdir(tmp_path)
+    result = run.invoke(app, ["show", "communities", "1", "--replica", "0"])
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("level 1: 60 nodes, supernodes at threshold 0: ")
+    assert result.stdout.splitlines()[-1] == "communities-1.html"
+    assert (tmp_path / "communities-1.html").read_text().startswith("<!doctype html>")
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".npz"] == ["communities-1.html"]
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("new/a.pdf", b"%PDF")])
+def test_show_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, start: bytes) -> None:
+    graphs = communities(9)
+    monkeypatch.setattr("compool.study.run.load", lambda recipe, folder: graphs)
+    save_network(Network("PCPL", 4, hidden=8, num_classes=3), tmp_path / "network.safetensors")
+    command = ["show", "communities", "0", "--model", str(tmp_path / "network.safetensors"), "--threshold", "-1"]
+    result = run.invoke(app, [*command, "--out", str(tmp_path / name)])
+    assert result.exit_code == 0, result.stderr
+    assert "level 1: 60 nodes, supernodes at threshold -1: 1\nlevel 2: 1 nodes" in result.stdout  # all merge
+    assert (tmp_path / name).read_bytes().startswith(start)
+
+
 def test_help_imports_nothing_heavy() -> None:
-    command = "import sys; from compool.cli import app; assert 'torch' not in sys.modules"
+    command = "import sys; from compool.cli import app; assert not {'torch', 'matplotlib', 'scipy'} & set(sys.modules)"
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", command], check=True, env=os.environ)
     assert time.perf_counter() - start < 3  # under half a second on an idle machine

@@ -143,8 +143,9 @@ def run(
         int | None, typer.Option(help="Processes that train blocks.", show_default="one a core on the CPU, else one")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run.")] = False,
+    with_report: Annotated[bool, typer.Option("--report/--no-report", help="Write the report at the end.")] = True,
 ) -> None:
-    """Train many replicas of each method on each data set, and store them as they finish.
+    """Train many replicas of each method on each data set, store them as they finish, and write the report.
 
     What the store has is not trained again: after Ctrl-C, the same command goes on.
     """
@@ -164,15 +165,18 @@ def run(
         raise _stop(str(error)) from None
     there = len(chosen) * wanted - sum(len(one.replicas) for one in plan)
     print(f"{sum(len(one.replicas) for one in plan)} trainings to do in {len(plan)} blocks, {there} in {store} already")
-    if dry_run or not plan:
+    if dry_run:
         for one in plan:
             print(f"{one.name}: {len(one.replicas)} replicas on {one.device}, {one.recipe.epochs} epochs")
         return
     try:
-        with Progress(plan) as progress, closing(study.execute(plan, store, workers, progress.epoch)) as finished:
-            for block_runs in finished:
-                progress.finished(block_runs)
+        if plan:
+            with Progress(plan) as progress, closing(study.execute(plan, store, workers, progress.epoch)) as finished:
+                for block_runs in finished:
+                    progress.finished(block_runs)
         Console().print(_summary(list(study.Store(store).runs([one.dataset for one in chosen], methods))))
+        if with_report:
+            print(f"report: {_report(store, None, data, False)[1]}")
     except KeyboardInterrupt:
         raise _stop(f"stopped; finished blocks are in {store}, and the same command goes on from there") from None
     except (ValueError, OSError, RuntimeError) as error:
@@ -216,9 +220,122 @@ def runs(
     Console().print(_summary(found))
 
 
+@app.command(epilog="Examples:  `compool report`,  `compool report --store out/communities.sqlite --graphs`")
+def report(
+    store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write to.", show_default="STORE-report beside the store")
+    ] = None,
+    data: DataFolder = None,
+    graphs: Annotated[
+        bool,
+        typer.Option("--graphs", help="Train a network for each data set that has none kept, to look into graphs."),
+    ] = False,
+) -> None:
+    """Write tables, figures, and a page that needs no network, from the runs of a study."""
+    from rich.console import Console
+
+    from compool.study import formats, tables
+
+    if not store.exists():
+        raise _stop(f"--store {store} is not there; compool run makes one")
+    if out is not None and out.exists() and not out.is_dir():
+        raise _stop(f"--out {out} is no folder")
+    try:
+        study, path = _report(store, out, data, graphs)
+    except (ValueError, OSError) as error:
+        raise _stop(str(error)) from None
+    console = Console() if Console().is_terminal else Console(width=160)
+    for table in tables.tables(study):
+        if table.rows:
+            console.print(formats.terminal(table))
+    for warning in study.warnings:
+        console.print(warning, style="yellow", markup=False, highlight=False)
+    print(f"report: {path}")
+
+
+def _report(store: Path, out: Path | None, data: Path | None, graphs: bool) -> tuple[Any, Path]:
+    """Write a report, and say on the way what is being done."""
+    from rich.console import Console
+
+    from compool.study.report import report
+
+    with Console(stderr=True).status("reporting") as status:
+
+        def told(block: Any, epoch: int, curves: Any) -> None:
+            status.update(f"training {block.name}, to look into graphs: epoch {epoch} of {block.recipe.epochs}")
+
+        return report(store, out, data, graphs, status.update, told)
+
+
+@app.command(
+    epilog="Examples:  `compool show communities 0`,  `compool show NCI1 7 --data ~/data --store study.sqlite`,  "
+    "`compool show NCI1 7 --data ~/data --model network.safetensors --out picture.svg`"
+)
+def show(
+    dataset: Annotated[str, typer.Argument(help="The data set.")],
+    index: Annotated[int, typer.Argument(help="Which of its graphs, from 0.")],
+    store: Annotated[
+        Path | None,
+        typer.Option(help="Take the network of a run of this study.", show_default="study.sqlite, where there is one"),
+    ] = None,
+    model: Annotated[Path | None, typer.Option(help="Take the network of this file (safetensors).")] = None,
+    recipe: Annotated[str, typer.Option(help="The recipe of the run.", show_default="any")] = "",
+    replica: Annotated[
+        int | None, typer.Option(help="The run.", show_default="that of the best validation accuracy")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Merge edges that score above it.", show_default="the network's")
+    ] = None,
+    data: DataFolder = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to write: .html (with a slider), .png, .svg or .pdf.", show_default="DATASET-INDEX.html"
+        ),
+    ] = None,
+) -> None:
+    """Show what component pooling does to one graph, level by level.
+
+    A study keeps no networks: that of a run is trained again, once, and kept beside the store. Without a study or a
+    model, four replicas are trained by the data set's recipe, and the best in validation is shown.
+    """
+    from rich.console import Console
+
+    from compool.study import figures, networks
+    from compool.study.report import save_graph
+
+    target = out or Path(f"{figures.plain(dataset)}-{index}.html")
+    if target.suffix not in (".html", ".png", ".svg", ".pdf"):
+        raise _stop(f"--out must end in .html, .png, .svg or .pdf; got {target}")
+    if store is not None and model is not None:
+        raise _stop("give --store or --model, not both")
+    for option, path in (("--store", store), ("--model", model)):
+        if path is not None and not path.exists():
+            raise _stop(f"{option} {path} is not there")
+    try:
+        with Console(stderr=True).status("loading") as status:
+
+            def told(block: Any, epoch: int, curves: Any) -> None:
+                status.update(f"training {block.name}: epoch {epoch} of {block.recipe.epochs}")
+
+            shown = networks.find(dataset, index, store, model, recipe, replica, threshold, data, told)
+            status.update("drawing")
+            save_graph(shown, target)
+    except (ValueError, OSError, RuntimeError) as error:
+        raise _stop(str(error)) from None
+    except KeyboardInterrupt:
+        raise _stop("stopped; nothing was written") from None
+    for number, level in enumerate(shown.levels, 1):
+        nodes = len(level.cluster)
+        print(f"level {number}: {nodes} nodes, supernodes at threshold {level.threshold:g}: {level.supernodes}")
+    print(f"class {shown.label}, classified as {shown.guess}. {shown.about}")
+    print(target)
+
+
 def _summary(found: Sequence[Any]) -> Any:
     """A table of runs: a line for each data set, method, recipe and seed."""
-    from statistics import mean, pstdev
+    from statistics import mean, stdev
 
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -231,7 +348,8 @@ def _summary(found: Sequence[Any]) -> Any:
         groups.setdefault((one.dataset, one.method, one.recipe, one.recipe_checksum, one.seed), []).append(one)
     for (dataset, method, recipe, _, seed), mine in groups.items():
         tests = [one.test for one in mine if one.status == "done" and one.test is not None]
-        accuracy = f"{100 * mean(tests):.1f} ± {100 * pstdev(tests):.1f}" if tests else "–"
+        spread = f" ± {100 * stdev(tests):.1f}" if len(tests) > 1 else ""
+        accuracy = f"{100 * mean(tests):.1f}{spread}" if tests else "–"
         kept = " ".join(
             f"{100 * mean(level):.0f}" for level in zip(*(one.kept for one in mine if one.kept), strict=False)
         )

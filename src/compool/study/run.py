@@ -118,8 +118,16 @@ def block_size(recipe: Recipe, graphs: data.GraphSet, free: int) -> int:
     return max(1, min(int(0.5 * free / replica), 100))
 
 
-def train_block(block: Block, report: Report | None = None) -> list[Run]:
-    """Train the replicas of a block; their runs. Without side effects: whoever calls this stores them."""
+def train_block(
+    block: Block, report: Report | None = None, keep: Callable[[replicas.Network | replicas.GIN], None] | None = None
+) -> list[Run]:
+    """Train the replicas of a block; their runs. Without side effects: whoever calls this stores them.
+
+    Args:
+        block: what to train.
+        report: called after each epoch.
+        keep: called with the networks as the last epoch left them.
+    """
     recipe, start = block.recipe, time.perf_counter()
     graphs = load(recipe, block.folder)
     features = data.features(graphs, recipe.features)
@@ -140,6 +148,8 @@ def train_block(block: Block, report: Report | None = None) -> list[Run]:
     told = None if report is None else lambda epoch, curves: report(block, epoch, curves)
     trained = train(stack, replicas.Graphs(graphs, features, block.device), splits, keys, settings, told)
     seconds = (time.perf_counter() - start) / len(splits)
+    if keep is not None:
+        keep(stack)
     common: dict[str, Any] = {
         "dataset": recipe.dataset,
         "method": recipe.method,

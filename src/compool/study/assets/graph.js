@@ -1,0 +1,183 @@
+"use strict";
+// One graph before and after pooling, at any threshold. What the operator does is done again here: scores above the
+// threshold merge, their components are the supernodes, numbered by first member.
+
+function forest(count) { // sets of nodes; the root of each is its smallest member
+  const parent = Array.from({ length: count }, (_, node) => node);
+  const root = (node) => {
+    while (parent[node] !== node) node = parent[node] = parent[parent[node]];
+    return node;
+  };
+  const unite = (i, j) => {
+    const [a, b] = [root(i), root(j)];
+    parent[Math.max(a, b)] = Math.min(a, b);
+    return a !== b;
+  };
+  return { root, unite };
+}
+
+function components(count, edges, threshold) {
+  const { root, unite } = forest(count), first = [], cluster = new Array(count);
+  for (const [i, j, score] of edges) if (score > threshold) unite(i, j);
+  for (let node = 0; node < count; node++) {
+    const own = root(node);
+    if (own === node) { cluster[node] = first.length; first.push(node); } else cluster[node] = cluster[own];
+  }
+  return { cluster, first };
+}
+
+function sweep(count, edges) { // how many supernodes there are from which threshold down: [[threshold, number]]
+  const { unite } = forest(count), found = [];
+  let left = count;
+  for (const [i, j, score] of [...edges].sort((a, b) => b[2] - a[2])) if (unite(i, j)) found.push([score, --left]);
+  return found;
+}
+
+function scoreColour(score) {
+  const ends = score < 0 ? [47, 111, 224] : [224, 83, 31], share = Math.min(1, Math.abs(score) ** 0.6);
+  return `rgb(${[154, 163, 176].map((grey, at) => Math.round(grey + (ends[at] - grey) * share)).join(" ")})`;
+}
+
+function viewer(place, graphs) {
+  let graph = graphs[0], level = graph.levels[0], threshold = level.threshold, found;
+  const select = make("select", { id: "graph" });
+  graphs.forEach((one, at) => select.append(make("option", { value: at }, `${one.dataset}, graph ${one.index}`)));
+  const levels = make("div", { class: "choices" });
+  const slider = make("input", { type: "range", id: "threshold", min: -1, max: 1, step: 0.005, "aria-label": "threshold" });
+  const output = make("output", { for: "threshold" }), strip = make("div", { class: "plot", "data-label": "scores and number of supernodes" });
+  const reset = make("button", { type: "button", id: "reset" }), about = make("p", { class: "note" });
+  const before = make("div", { class: "plot", "data-label": "the graph" }), after = make("div", { class: "plot", "data-label": "its supernodes" });
+  const [beforeTitle, afterTitle] = [make("h3", { id: "before" }), make("h3", { id: "after" })];
+  place.append(
+    make("div", { class: "controls" }, make("label", {}, "graph", select), levels, make("div", { class: "choices" }, reset)),
+    make("div", { class: "threshold" }, make("div", {}, strip, slider), make("label", {}, output)),
+    make("div", { class: "scale" }, "score −1", make("i"), "1", make("span", {}, "Bars: edges by score. Line: supernodes by threshold. Thick edges merge, grey nodes stay alone. Point at nodes and edges for more.")),
+    make("div", { class: "panels", style: "margin-top: .8rem" }, make("div", { class: "panel" }, beforeTitle, before), make("div", { class: "panel" }, afterTitle, after)),
+    about,
+  );
+  const nodeColour = (k) => (found.size[k] > 1 ? `hsl(${(found.first[k] * 137.508) % 360} 60% 55%)` : "var(--alone)");
+  const features = (list) => list.map(([at, value]) => `x${at} = ${+value.toPrecision(3)}`).join(", ") || "all zero";
+
+  function compute() {
+    found = components(level.place.length, level.edges, threshold);
+    found.size = found.first.map(() => 0);
+    for (const k of found.cluster) found.size[k]++;
+    found.weight = level.place.map(() => 0);
+    const touched = level.place.map(() => false);
+    for (const [i, j, score] of level.edges) if (score > threshold && i !== j) { found.weight[i] += score; touched[i] = touched[j] = true; }
+    found.weight = found.weight.map((weight, node) => (touched[node] ? weight : 1)); // Eq. 3
+    output.textContent = number(threshold, 3).replace(/0$/, "");
+    slider.value = threshold;
+    beforeTitle.replaceChildren(`${level.place.length} nodes`, make("span", {}, `, ${level.pairs.length} edges`));
+    afterTitle.replaceChildren(`${found.first.length} supernodes`, make("span", {}, `, ${number((100 * found.first.length) / level.place.length, 0)} % of the nodes`));
+    afterTitle.dataset.supernodes = found.first.length;
+    for (const redraw of [redrawBefore, redrawAfter, redrawStrip]) redraw();
+  }
+
+  function frame(width) {
+    const high = Math.max(...level.place.map(([, y]) => y), 0.3), size = Math.min(width, 520), pad = 16;
+    const scale = size - 2 * pad, shift = (width - size) / 2;
+    return [high * scale + 2 * pad, ([x, y]) => [shift + pad + x * scale, pad + y * scale]];
+  }
+
+  const light = (k, on) => {
+    for (const circle of place.querySelectorAll(`circle[data-supernode="${k}"]`)) {
+      circle.setAttribute("stroke", on ? "var(--ink)" : "var(--card)");
+      circle.setAttribute("stroke-width", on ? 2.5 : 1);
+    }
+  };
+  const alive = (circle, k) => {
+    circle.addEventListener("pointerenter", () => light(k, true));
+    circle.addEventListener("pointerleave", () => light(k, false));
+    return circle;
+  };
+
+  const redrawBefore = plot(before, (width) => {
+    const [height, at] = frame(width), marks = [];
+    for (const [i, j, there, back] of level.pairs) {
+      const merges = there > threshold || back > threshold, [x1, y1] = at(level.place[i]), [x2, y2] = at(level.place[j]);
+      const top = Math.max(there ?? -2, back ?? -2);
+      const line = make("line", { x1, y1, x2, y2, stroke: scoreColour(top), "stroke-width": merges ? 2.4 : 1, "stroke-opacity": merges ? 0.95 : 0.55, class: merges ? "merged" : "edge" });
+      const text = there === back ? `score ${number(there, 3)}` : [[i, j, there], [j, i, back]].filter((one) => one[2] !== null).map(([a, b, score]) => `score ${a} → ${b}: ${number(score, 3)}`).join("\n");
+      marks.push(tip(line, `edge ${i} – ${j}${merges ? ", merged" : ""}\n${text}`));
+    }
+    const radius = Math.max(2.5, Math.min(9, 60 / Math.sqrt(level.place.length)));
+    level.place.forEach((spot, node) => {
+      const [cx, cy] = at(spot), k = found.cluster[node];
+      const circle = make("circle", { cx, cy, r: radius, fill: nodeColour(k), stroke: "var(--card)", "stroke-width": 1, "data-supernode": k });
+      const weight = level.weights === "merged" ? `\nweight ${number(found.weight[node], 3)}` : "\nweighed by all its edges";
+      const given = level.given ? `\ninput: ${features(level.given[node])}` : "";
+      marks.push(alive(tip(circle, `node ${node} of supernode ${k}, which has ${found.size[k]}${weight}${given}\nfeatures: ${features(level.features[node])}`), k));
+    });
+    return [height, marks];
+  });
+
+  const redrawAfter = plot(after, (width) => {
+    const [height, at] = frame(width), marks = [];
+    const sums = found.first.map(() => [0, 0]);
+    level.place.forEach(([x, y], node) => { sums[found.cluster[node]][0] += x; sums[found.cluster[node]][1] += y; });
+    const spots = sums.map(([x, y], k) => at([x / found.size[k], y / found.size[k]])), seen = new Set();
+    for (const [i, j] of level.pairs) {
+      const [a, b] = [found.cluster[i], found.cluster[j]].sort((one, other) => one - other);
+      if (a === b || seen.has(a * level.place.length + b)) continue;
+      seen.add(a * level.place.length + b);
+      marks.push(make("line", { x1: spots[a][0], y1: spots[a][1], x2: spots[b][0], y2: spots[b][1], stroke: "var(--muted)", "stroke-opacity": 0.5 }));
+    }
+    const radius = Math.max(2.5, Math.min(9, 60 / Math.sqrt(level.place.length)));
+    found.first.map((_, k) => k).sort((a, b) => found.size[b] - found.size[a]).forEach((k) => {
+      const circle = make("circle", { cx: spots[k][0], cy: spots[k][1], r: radius * Math.sqrt(found.size[k]), fill: nodeColour(k), "fill-opacity": 0.9, stroke: "var(--card)", "stroke-width": 1, "data-supernode": k });
+      marks.push(alive(tip(circle, `supernode ${k}: ${found.size[k]} ${found.size[k] === 1 ? "node" : "nodes"}, the first is ${found.first[k]}`), k));
+    });
+    return [height, marks];
+  });
+
+  const redrawStrip = plot(strip, (width) => {
+    const height = 74, pad = 8, bins = 80, counts = new Array(bins).fill(0), marks = [];
+    for (const [, , score] of level.edges) counts[Math.max(0, Math.min(bins - 1, Math.floor(((score + 1) / 2) * bins)))]++;
+    const most = Math.max(...counts, 1), x = (value) => pad + ((value + 1) / 2) * (width - 2 * pad);
+    counts.forEach((count, at) => {
+      const left = -1 + (2 * at) / bins, tall = count ? Math.max(1.5, (count / most) * (height - 20)) : 0;
+      marks.push(make("rect", { x: x(left) + 0.5, y: height - tall, width: Math.max(1, x(left + 2 / bins) - x(left) - 1), height: tall, fill: scoreColour(left + 1 / bins), "fill-opacity": left + 2 / bins > threshold ? 0.9 : 0.3 }));
+    });
+    const total = level.place.length, y = (value) => 4 + (1 - value / total) * (height - 8), steps = level.steps;
+    let d = `M${x(1)} ${y(total)}`;
+    for (const [score, left] of steps) d += `H${x(score).toFixed(1)}V${y(left).toFixed(1)}`;
+    marks.push(make("path", { d: `${d}H${x(-1)}`, fill: "none", stroke: "var(--ink)", "stroke-width": 1.5, "stroke-opacity": 0.75 }));
+    marks.push(make("line", { x1: x(threshold), x2: x(threshold), y1: 0, y2: height, stroke: "var(--accent)", "stroke-width": 2 }));
+    return [height, marks];
+  });
+
+  function choose(next) {
+    level = next;
+    threshold = level.threshold;
+    level.steps ||= sweep(level.place.length, level.edges);
+    reset.textContent = `back to the network's ${number(level.threshold, 2)}`;
+    compute();
+  }
+
+  function open(next) {
+    graph = next;
+    levels.replaceChildren(...(graph.levels.length < 2 ? [] : graph.levels.map((one, at) => make("button", { type: "button", "data-level": at, "aria-pressed": at === 0, onclick: () => {
+      for (const button of levels.children) button.setAttribute("aria-pressed", +button.dataset.level === at);
+      choose(graph.levels[at]);
+    } }, `level ${at + 1}`))));
+    for (const one of graph.levels) {
+      const pairs = new Map();
+      for (const [i, j, score] of one.edges) {
+        const key = `${Math.min(i, j)} ${Math.max(i, j)}`, pair = pairs.get(key) || [Math.min(i, j), Math.max(i, j), null, null];
+        pair[i <= j ? 2 : 3] = score;
+        pairs.set(key, pair);
+      }
+      one.pairs = [...pairs.values()];
+    }
+    const right = graph.label === graph.guess ? "rightly" : `wrongly, as ${graph.guess},`;
+    about.textContent = `Graph ${graph.index} of ${graph.dataset} is of class ${graph.label}, and ${right} classified. ${graph.about}` + (graph.levels.length > 1 ? " Deeper levels start from what the network's own threshold leaves." : "");
+    choose(graph.levels[0]);
+  }
+
+  slider.addEventListener("input", () => { threshold = +slider.value; compute(); });
+  reset.addEventListener("click", () => choose(level));
+  select.addEventListener("change", () => open(graphs[+select.value]));
+  open(graph);
+  return (at) => { select.value = at; open(graphs[at]); };
+}

@@ -1,0 +1,79 @@
+"""One graph, level by level, as a picture."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compool.study.figures import STYLE, _figure
+from compool.study.levels import Level, Shown, centres
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SCORES = "coolwarm"
+
+
+def draw(shown: Shown) -> "Figure":
+    """Each level before and after pooling: members and their supernode have one colour, edges that of their score.
+
+    Example:
+        >>> from compool import data, nn
+        >>> from compool.study.levels import look
+        >>> shown = look(nn.Network("PCL", 4, hidden=8, num_classes=3), data.communities(9), 0)
+        >>> len(draw(shown).axes)  # before, after, and the scale of scores
+        3
+    """
+    import matplotlib
+
+    with matplotlib.rc_context(STYLE | {"axes.grid": False}):
+        figure, panels = _figure(11, 0.6 + 4.8 * len(shown.levels), 2, len(shown.levels))
+        for number, (level, (before, after)) in enumerate(
+            zip(shown.levels, np.reshape(panels, (-1, 2)), strict=True), 1
+        ):
+            lines = _level(before, after, level)
+            before.set_title(f"level {number}: {len(level.cluster)} nodes, {level.edge_index.size(1) // 2} edges")
+            after.set_title(f"{level.supernodes} supernodes (area: members), threshold {level.threshold:g}")
+            figure.colorbar(lines, ax=[before, after], shrink=0.5, pad=0.01, label="score")
+        verdict = "rightly" if shown.label == shown.guess else "wrongly"
+        title = f"{shown.dataset}, graph {shown.index}: class {shown.label}, {verdict} classified"
+        figure.suptitle((f"{title}\n{shown.about}" if shown.about else title).replace("$", r"\$"))
+    return figure
+
+
+def _level(before: Any, after: Any, level: Level) -> Any:
+    """Draw one level into two panels; the coloured lines."""
+    from matplotlib.collections import LineCollection
+
+    cluster = level.cluster.numpy()
+    first = np.unique(cluster, return_index=True)[1]
+    size = np.bincount(cluster, minlength=len(first))
+    colour = _colours(first, size)
+    edges, score = level.edge_index.numpy(), level.edge_score.numpy()
+    order = np.argsort(score)  # the highest on top
+    lines = LineCollection(list(level.place[edges.T[order]]), array=score[order], cmap=SCORES, linewidths=1.2, zorder=1)
+    lines.set_clim(-1, 1)
+    before.add_collection(lines)
+    area = float(np.clip(9000 / max(len(cluster), 1), 6, 70))
+    common = {"edgecolors": "black", "linewidths": 0.5, "zorder": 2}
+    before.scatter(*level.place.T, s=area, c=colour[cluster], **common)
+
+    middle = centres(level.place, level.cluster)
+    coarse = np.unique(np.sort(cluster[edges], 0), axis=1)
+    coarse = coarse[:, coarse[0] != coarse[1]]
+    after.add_collection(LineCollection(list(middle[coarse.T]), colors="silver", linewidths=1, zorder=1))
+    after.scatter(*middle.T, s=area * size, c=colour, alpha=0.9, **common)
+    for axes in (before, after):
+        axes.set(xlim=(-0.05, 1.05), ylim=(level.place[:, 1].max() + 0.05, -0.05), xticks=[], yticks=[], aspect="equal")
+        axes.spines[:].set_visible(False)
+    return lines
+
+
+def _colours(first: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.float64]:
+    """A colour for each supernode, by its first member; grey where it is alone."""
+    from matplotlib.colors import hsv_to_rgb
+
+    hue = first * 0.381966 % 1
+    colours = hsv_to_rgb(np.stack([hue, np.full(len(hue), 0.6), np.full(len(hue), 0.85)], 1))
+    colours[size == 1] = 0.85
+    return np.asarray(colours)

@@ -1,0 +1,256 @@
+"""The paper's figures from the runs, and those that a reader would ask for next."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from compool.data import paper
+from compool.study.results import OURS, Row, Study
+from compool.study.statistics import Ranking, ranking
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # told apart by the colour-blind, too
+ENOUGH = 5  # data sets for a critical-difference diagram
+TITLES = {"validation": "validation accuracy, %", "test": "test accuracy, %", "loss": "training loss"}
+STYLE: dict[Any, Any] = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "axes.axisbelow": True,
+    "font.size": 9,
+    "pdf.fonttype": 42,
+}
+
+_PAPER: dict[str, Any] = {"marker": "D", "color": "white", "markeredgecolor": "black", "markersize": 4, "zorder": 5}
+
+
+def figures(study: Study) -> "Iterator[tuple[str, Figure]]":
+    """Every figure of a study, with its name; those without data are left out.
+
+    Example:
+        >>> from compool.study.results import collect
+        >>> list(figures(collect([])))
+        []
+    """
+    import matplotlib
+
+    with matplotlib.rc_context(STYLE):
+        if any(result.tests for row in study.rows for result in row.results.values()):
+            yield "accuracy", box_plot(study)
+        if study.rows:
+            yield "parameters", parameter_bars(study)
+        for number, row in enumerate(study.rows, 1):
+            if any(result.curves for result in row.results.values()):
+                yield f"curves-{number}-{plain(row.title)}", training_curves(study, row)
+        if any("kept" in name for row in study.rows for result in row.results.values() for name in result.curves):
+            yield "kept-nodes", kept_nodes(study)
+        for recipe in study.recipes:
+            found = ranked(study, recipe)
+            if found is not None:
+                name = "critical-difference" + ("" if recipe == "fast" else f"-{plain(recipe)}")
+                yield name, critical_difference(*found)
+
+
+def save(figure: "Figure", folder: Path, name: str) -> list[Path]:
+    """Write a figure as PNG and PDF; there is no half-written file at any time."""
+    paths = [folder / f"{name}.{kind}" for kind in ("png", "pdf")]
+    for path in paths:
+        write(figure, path)
+        figure.set_layout_engine("none")  # the first file laid it out, which takes half of the time
+    return paths
+
+
+def write(figure: "Figure", path: Path) -> None:
+    """Write a figure in the format that the path's ending names."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    about = {"Software": None} if path.suffix == ".png" else {"CreationDate": None} if path.suffix == ".pdf" else None
+    try:
+        figure.savefig(partial, dpi=150, metadata=about)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def plain(name: str) -> str:
+    """A name as part of a file's name.
+
+    Example:
+        >>> plain("REDDIT-BINARY (paper)"), plain("../../etc")
+        ('REDDIT-BINARY-paper', 'etc')
+    """
+    kept = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "-" for letter in name)
+    return "-".join(part for part in kept.split("-") if part)[:80] or "unnamed"
+
+
+def box_plot(study: Study) -> "Figure":
+    """Test accuracies of all runs, grouped by data set; a diamond is the paper's mean."""
+    figure, axes = _figure(max(4.5, 1.2 + 1.1 * len(study.rows)), 4.2)
+    width = 0.68 / len(study.methods)
+    style: dict[str, Any] = {"patch_artist": True, "manage_ticks": False, "medianprops": {"color": "black"}}
+    for x, colour, row, method in _slots(study):
+        if method in row.results and row.results[method].tests:
+            points = {"marker": ".", "markersize": 4, "alpha": 0.6}
+            drawn = axes.boxplot([row.results[method].tests], positions=[x], widths=width, flierprops=points, **style)
+            drawn["boxes"][0].set(facecolor=colour, alpha=0.75)
+        if (reported := row.reported(method)) is not None:
+            axes.plot(x, reported.mean, **_PAPER)
+    _name_rows(axes, study)
+    axes.set_ylabel("test accuracy, %")
+    _legend(figure, study, "the paper's mean")
+    return figure
+
+
+def parameter_bars(study: Study) -> "Figure":
+    """Parameters of each network, on a logarithmic axis; a diamond is the paper's count."""
+    figure, axes = _figure(max(4.5, 1.2 + 1.1 * len(study.rows)), 3.6)
+    for x, colour, row, method in _slots(study):
+        if method in row.results:
+            axes.bar(x, row.results[method].parameters, 0.72 / len(study.methods), color=colour, alpha=0.85)
+        if (reported := row.reported(method)) is not None:
+            axes.plot(x, reported.parameters, **_PAPER)
+    axes.set_yscale("log")
+    axes.set_ylabel("parameters")
+    _name_rows(axes, study)
+    _legend(figure, study, "the paper's count")
+    return figure
+
+
+def _slots(study: Study) -> Iterator[tuple[float, str, Row, str]]:
+    """Where each method of each row is drawn, side by side around the row's place, and its colour."""
+    for at, method in enumerate(study.methods):
+        for place, row in enumerate(study.rows):
+            shift = (at - (len(study.methods) - 1) / 2) * 0.8 / len(study.methods)
+            yield place + shift, COLOURS[at % len(COLOURS)], row, method
+
+
+def training_curves(study: Study, row: Row) -> "Figure":
+    """Median over runs and the band from the 10th to the 90th percentile, epoch by epoch."""
+    figure, panels = _figure(10.5, 3.2, columns=3)
+    for axes, name in zip(panels, TITLES, strict=True):
+        for at, method in enumerate(study.methods):
+            if method in row.results and name in row.results[method].curves:
+                band = row.results[method].curves[name] * (1 if name == "loss" else 100)
+                _band(axes, band, COLOURS[at % len(COLOURS)])
+        low, high = axes.dataLim.intervaly
+        if name == "loss" and 0 < 20 * low < high:
+            axes.set_yscale("log")
+        axes.set(title=TITLES[name], xlabel="epoch")
+    figure.suptitle(_text(row.title))
+    _legend(figure, study)
+    return figure
+
+
+def kept_nodes(study: Study) -> "Figure":
+    """Nodes that are left after each pooling layer, epoch by epoch, a panel a data set; deeper layers are dashed."""
+    rows = [row for row in study.rows if any("kept" in name for r in row.results.values() for name in r.curves)]
+    columns = min(4, len(rows))
+    lines = -(-len(rows) // columns)
+    figure, panels = _figure(0.6 + 2.8 * columns, 0.9 + 2.3 * lines, columns, lines)
+    for axes, row in zip(np.ravel(panels), rows, strict=False):
+        for at, method in enumerate(study.methods):
+            curves = row.results[method].curves if method in row.results else {}
+            for level, name in enumerate(name for name in curves if "kept" in name):
+                _band(axes, 100 * curves[name], COLOURS[at % len(COLOURS)], ("-", "--", ":")[min(level, 2)])
+        axes.set(title=_text(row.title), xlabel="epoch", ylim=(-2, 102))
+    for axes in np.ravel(panels)[len(rows) :]:
+        axes.set_visible(False)
+    np.ravel(panels)[0].set_ylabel("nodes kept, %")
+    _legend(figure, study)
+    return figure
+
+
+def ranked(study: Study, recipe: str = "fast") -> tuple[list[str], Ranking, int] | None:
+    """The methods that every one of enough data sets has, their ranking, and the number of data sets; or None."""
+    rows = [row for row in study.rows if row.recipe == recipe and OURS in row.results]
+    methods = [
+        m for m in study.methods if sum(m in row.results and bool(row.results[m].tests) for row in rows) >= ENOUGH
+    ]
+    table = [
+        [row.results[method].accuracy for method in methods] for row in rows if all(m in row.results for m in methods)
+    ]
+    means = [[found.mean for found in row if found is not None] for row in table]
+    means = [row for row in means if len(row) == len(methods)]
+    if len(methods) < 3 or len(means) < ENOUGH:
+        return None
+    return methods, ranking(means), len(means)
+
+
+def critical_difference(methods: list[str], found: Ranking, number: int) -> "Figure":
+    """Average ranks of the methods over data sets; a bar joins those that Nemenyi's test does not tell apart."""
+    figure, axes = _figure(6.5, 1.5 + 0.3 * len(methods))
+    order = sorted(range(len(methods)), key=lambda at: found.ranks[at])
+    depth = len(methods) + 1
+    axes.set(xlim=(0.8, len(methods) + 0.2), ylim=(-depth - 0.5, 0.6))
+    axes.xaxis.tick_top()
+    axes.set_xticks(range(1, len(methods) + 1))
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.spines["top"].set_visible(True)
+    axes.set_yticks([])
+    axes.grid(False)
+    axes.plot([1, 1 + found.critical_difference], [-depth, -depth], "k|-")
+    axes.text(
+        1 + found.critical_difference, -depth, f"  critical difference {found.critical_difference:.2f}", va="center"
+    )
+    for line, at in enumerate(order):
+        y = -line - 1
+        axes.plot([found.ranks[at]] * 2, [0.6, y], color=COLOURS[at % len(COLOURS)], linewidth=1.2, clip_on=False)
+        axes.text(found.ranks[at] + 0.03, y, f"{_text(methods[at])} {found.ranks[at]:.2f}", va="center")
+    for line, (first, last) in enumerate(cliques(sorted(found.ranks), found.critical_difference)):
+        axes.plot([first - 0.02, last + 0.02], [0.1 - 0.3 * line] * 2, color="black", linewidth=3)
+    axes.set_xlabel(f"average rank over {number} data sets; Friedman p = {found.p_value:.2g}")
+    return figure
+
+
+def cliques(ranks: list[float], difference: float) -> list[tuple[float, float]]:
+    """From sorted ranks, the longest stretches no wider than a difference.
+
+    Example:
+        >>> cliques([1.0, 1.5, 2.2, 4.0], 1.0)
+        [(1.0, 1.5), (1.5, 2.2)]
+    """
+    reach = [max(other for other in ranks if other <= rank + difference) for rank in ranks]
+    return [(a, b) for at, (a, b) in enumerate(zip(ranks, reach, strict=True)) if b > a and b not in reach[:at]]
+
+
+def _figure(width: float, height: float, columns: int = 1, lines: int = 1) -> tuple["Figure", Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure((width, height), layout="constrained")  # without pyplot: nothing global, nothing to close
+    return figure, figure.subplots(lines, columns)
+
+
+def _band(axes: Any, band: Any, colour: str, style: str = "-") -> None:
+    epochs = np.arange(1, band.shape[1] + 1)
+    axes.fill_between(epochs, band[0], band[2], color=colour, alpha=0.15, linewidth=0)
+    axes.plot(epochs, band[1], style, color=colour, linewidth=1.4, marker="." if len(epochs) == 1 else None)
+
+
+def _name_rows(axes: Any, study: Study) -> None:
+    axes.set_xticks(range(len(study.rows)), [_text(row.title) for row in study.rows], rotation=20, ha="right")
+    axes.set_xlim(-0.6, len(study.rows) - 0.4)
+    axes.grid(False, axis="x")
+
+
+def _legend(figure: "Figure", study: Study, paper_mark: str = "") -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    there = {method for row in study.rows for method in row.results}
+    handles: list[Any] = [
+        Patch(color=COLOURS[at % len(COLOURS)], label=_text(m)) for at, m in enumerate(study.methods) if m in there
+    ]
+    if paper_mark and any(row.dataset in paper.REPORTED for row in study.rows):
+        handles.append(Line2D([], [], linestyle="", label=paper_mark, **_PAPER))
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+
+
+def _text(name: str) -> str:
+    """A name as a figure takes it: not too long, and a dollar sign starts no formula."""
+    return (name if len(name) <= 32 else f"{name[:31]}…").replace("$", r"\$")

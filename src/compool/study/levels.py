@@ -1,0 +1,165 @@
+"""What a trained network pools in one graph, level by level."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from compool import data, nn
+
+LARGEST = 5000  # nodes of a graph that is laid out
+
+
+@dataclass(frozen=True)
+class Level:
+    """A graph as a pooling layer finds it, and what the layer makes of it."""
+
+    x: Tensor
+    """Features [N, d]."""
+    edge_index: Tensor
+    edge_score: Tensor
+    cluster: Tensor
+    """The supernode of each node [N]."""
+    place: NDArray[np.float64]
+    """Where each node is drawn [N, 2]."""
+    threshold: float
+    weights: str
+    """Whose scores weigh features; see :class:`compool.ComponentPooling`."""
+
+    @property
+    def supernodes(self) -> int:
+        """How many there are."""
+        return int(self.cluster.max()) + 1 if self.cluster.numel() else 0
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One graph, level by level, and what the network says of it."""
+
+    dataset: str
+    index: int
+    label: int
+    """The class of the graph."""
+    guess: int
+    """The class that the network chooses."""
+    given: Tensor
+    """The features of the graph's nodes [N, F]."""
+    levels: tuple[Level, ...]
+    about: str
+    """Which network this is, in words."""
+
+
+def look(
+    network: torch.nn.Module,
+    graphs: data.GraphSet,
+    index: int,
+    features: data.Features | None = None,
+    threshold: float | None = None,
+    about: str = "",
+) -> Shown:
+    """Run a network on one graph, and keep what its component pooling layers did.
+
+    Args:
+        network: a :class:`compool.nn.Network` with at least one ``P``.
+        graphs: the data set.
+        index: which graph.
+        features: those that the network was trained on; by default, the set's own.
+        threshold: another than the network's, for all its pooling layers.
+        about: which network this is, in words.
+
+    Example:
+        >>> network = nn.Network("PCL", in_channels=4, hidden=8, num_classes=3)
+        >>> shown = look(network, data.communities(9), 0)
+        >>> shown.levels[0].cluster.shape
+        torch.Size([60])
+    """
+    pools = [module for module in network.modules() if isinstance(module, nn.ComponentPooling)]
+    if not pools:
+        raise ValueError("network must have component pooling layers to show, got one without")
+    if not 0 <= index < len(graphs):
+        raise ValueError(f"index must lie in 0..{len(graphs) - 1}, the graphs of {graphs.name}; got {index}")
+    if threshold is not None and not -1 <= threshold <= 1:
+        raise ValueError(f"threshold must lie in -1..1, the range of tanh; got {threshold}")
+    graph = graphs[index]
+    nodes = slice(int(graphs.node_ptr[index]), int(graphs.node_ptr[index + 1]))
+    if graph.num_nodes > LARGEST:
+        raise ValueError(f"graph {index} of {graphs.name} has {graph.num_nodes} nodes; drawn are at most {LARGEST}")
+    x = graph.x if features is None else torch.from_numpy(features.dense(nodes))
+    width = int(cast(dict[str, Any], network.settings)["in_channels"])
+    if x.size(1) != width:
+        raise ValueError(f"the network takes {width} features a node, {graphs.name} has {x.size(1)}")
+
+    seen: list[tuple[Tensor, Tensor, nn.Pooled]] = []
+    hooks = [pool.register_forward_hook(lambda _, given, out: seen.append((given[0], given[1], out))) for pool in pools]
+    own = [pool.threshold for pool in pools]
+    for pool in pools:
+        pool.threshold = pool.threshold if threshold is None else threshold
+    try:
+        with torch.no_grad():
+            logits = network.eval()(x.to(next(network.parameters()).dtype), graph.edge_index)[0]
+    finally:
+        for pool, hook, before in zip(pools, hooks, own, strict=True):
+            hook.remove()
+            pool.threshold = before
+    place = layout(graph.edge_index, int(graph.num_nodes))
+    levels = []
+    for pool, (x_in, edge_index, out), before in zip(pools, seen, own, strict=True):
+        used = before if threshold is None else threshold
+        levels.append(Level(x_in, edge_index, out.edge_score, out.cluster, place, used, pool.weights))
+        place = centres(place, out.cluster)
+    guess = int(logits.argmax()) if logits.numel() > 1 else int(logits.item() > 0)
+    return Shown(graphs.name, index, int(graph.y), guess, x, tuple(levels), about)
+
+
+def centres(place: NDArray[np.float64], cluster: Tensor) -> NDArray[np.float64]:
+    """Where supernodes are drawn: in the middle of their members.
+
+    Example:
+        >>> centres(np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]]), torch.tensor([0, 0, 1])).tolist()
+        [[0.5, 0.0], [5.0, 5.0]]
+    """
+    labels = cluster.numpy()
+    size = np.bincount(labels)
+    return np.stack([np.bincount(labels, place[:, axis]) / size for axis in range(2)], 1)
+
+
+def layout(edge_index: Tensor, num_nodes: int) -> NDArray[np.float64]:
+    """Where nodes are drawn [N, 2], within 0..1: each connected part by its distances, parts side by side in rows.
+
+    Example:
+        >>> layout(torch.tensor([[0, 1], [1, 0]]), 3).shape
+        (3, 2)
+    """
+    import networkx as nx
+
+    graph = nx.Graph()
+    graph.add_nodes_from(range(num_nodes))
+    graph.add_edges_from(edge_index.t().tolist())
+    parts = sorted(nx.connected_components(graph), key=lambda part: (-len(part), min(part)))
+    place = np.zeros((num_nodes, 2))
+    wide = np.sqrt(1.5 * sum(len(part) for part in parts))  # of a row, in units of a node
+    across = down = height = 0.0
+    for part in parts:
+        side = np.sqrt(len(part))
+        if across and across + side > wide:
+            across, down, height = 0.0, down + height, 0.0
+        members = sorted(part)
+        own = graph.subgraph(members)
+        if len(members) == 1:
+            found = {members[0]: np.zeros(2)}
+        elif len(members) <= 250:  # cubic in time
+            found = nx.kamada_kawai_layout(own)
+        else:
+            found = nx.spring_layout(own, seed=0, iterations=50)
+        spots = np.array([found[member] for member in members])
+        low, high = spots.min(0), spots.max(0)
+        spots = (spots - (low + high) / 2) / max(float((high - low).max()), 1e-9) * 0.85 * side
+        place[members] = spots + np.array([across + side / 2, down + side / 2])
+        across, height = across + side + 0.5, max(height, side + 0.5)
+    if num_nodes == 0:
+        return place
+    low, high = place.min(0), place.max(0)
+    return np.asarray((place - low) / max(float((high - low).max()), 1e-9))

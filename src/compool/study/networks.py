@@ -1,0 +1,136 @@
+"""A trained network to look at: from a file, or of a run, trained again."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+
+from compool import data, nn
+from compool.study import run as training
+from compool.study.levels import Shown, look
+from compool.study.recipe import Recipe, recipe
+from compool.study.results import OURS, Study, collect
+from compool.study.run import Block, Report
+from compool.study.store import Run, Store
+
+DEFAULT = Path("study.sqlite")
+STARTS = (0, 1, 2, 3)  # the replicas that are trained where there is no study, of which the best is shown
+
+
+def find(
+    dataset: str,
+    index: int,
+    store: Path | None = None,
+    model: Path | None = None,
+    name: str = "",
+    replica: int | None = None,
+    threshold: float | None = None,
+    folder: Path | None = None,
+    report: Report | None = None,
+) -> Shown:
+    """One graph as a trained network pools it.
+
+    Args:
+        dataset: the data set.
+        index: which graph.
+        store: take the network of a run of this study; by default ``study.sqlite``, where that has one.
+        model: take the network of this file instead.
+        name: the recipe of the run; by default any.
+        replica: the run; by default that of the best validation accuracy.
+        threshold: another than the network's.
+        folder: where the data set is.
+        report: called after each epoch, where a network is trained.
+    """
+    if model is not None:
+        network, about = nn.load_network(model), f"The network is that of {model.name}."
+        chosen = recipe(OURS, dataset, name or "fast")
+        graphs = training.load(chosen, folder)
+        width = network.settings["in_channels"] if isinstance(network, nn.Network) else None
+        return look(network, graphs, index, _fitting(graphs, chosen, width), threshold, about)
+    run = None
+    if store is not None or DEFAULT.exists():
+        runs = Store(store or DEFAULT).runs([recipe(OURS, dataset).dataset], [OURS])
+        run = chosen_run(collect(runs), recipe(OURS, dataset).dataset, name, replica)
+        if run is None and store is not None:
+            which = f"{OURS} on {dataset}" + (f" by recipe {name}" if name else "")
+            which += "" if replica is None else f", replica {replica}"
+            raise ValueError(f"{store} has no finished run of {which}")
+    chosen = recipe_of(run) if run else recipe(OURS, dataset, name or "fast")
+    graphs = training.load(chosen, folder)
+    if not 0 <= index < len(graphs):  # before a network is trained for nothing
+        raise ValueError(f"index must lie in 0..{len(graphs) - 1}, the graphs of {graphs.name}; got {index}")
+    if run:
+        network, about = network_of(run, store or DEFAULT, folder, report)
+    else:
+        trained = training.train_block(Block(chosen, 0, STARTS if replica is None else (replica,), folder), report)
+        best = max(trained, key=lambda run: run.validation or 0.0)
+        network, test = train_again(best, folder, report)
+        about = describe(best, test)
+    return look(network, graphs, index, data.features(graphs, chosen.features), threshold, about)
+
+
+def _fitting(graphs: data.GraphSet, chosen: Recipe, width: int | None) -> data.Features:
+    """The features of the recipe, or the set's own where only these are as many as the network takes."""
+    found = data.features(graphs, chosen.features)
+    return found if found.width == width else data.features(graphs)
+
+
+def describe(run: Run, test: str) -> str:
+    """Which network is shown, in words; `test` is the accuracy that it has when trained again."""
+    return (
+        f"The network is that of {run.method}, recipe {run.recipe}, seed {run.seed}, replica {run.replica}, at epoch "
+        f"{run.epoch}, the best in validation: test accuracy {run.test or 0:.1%}; trained again, {test}."
+    )
+
+
+def model_path(store: Path, run: Run) -> Path:
+    """The file of a run's network, beside the store, once it was trained again."""
+    name = f"{run.method}-{run.recipe_checksum}-{run.seed}-{run.replica}.safetensors"
+    return store.with_name(f"{store.stem}-models") / name
+
+
+def chosen_run(study: Study, dataset: str, recipe: str = "", replica: int | None = None) -> Run | None:
+    """The run to look at: of component pooling on a data set, by default that of the best validation accuracy."""
+    results = [
+        row.results[OURS]
+        for row in study.rows
+        if row.dataset == dataset and recipe in ("", row.recipe) and OURS in row.results
+    ]
+    runs = [run for result in results for run in result.done if replica in (None, run.replica)]
+    return max(runs, key=lambda run: (run.validation or 0.0, -run.replica), default=None)
+
+
+def recipe_of(run: Run) -> Recipe:
+    """The recipe that a run was trained by."""
+    try:
+        return Recipe(**run.settings)
+    except TypeError:
+        raise ValueError(f"the settings of {run.dataset} {run.method} are of another version of compool") from None
+
+
+def network_of(run: Run, store: Path, folder: Path | None, report: Report | None = None) -> tuple[torch.nn.Module, str]:
+    """The network of a run, and which it is, in words: that kept beside the store, or else trained again, and kept."""
+    path = model_path(store, run)
+    if not path.exists():
+        network, test = train_again(run, folder, report)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        nn.save_network(network, path, dataset=run.dataset, recipe=run.recipe, replica=str(run.replica), test=test)
+    network = nn.load_network(path)
+    with safe_open(path, framework="pt") as file:
+        return network, describe(run, file.metadata().get("test", "unknown"))
+
+
+def train_again(run: Run, folder: Path | None, report: Report | None = None) -> tuple[torch.nn.Module, str]:
+    """Train a run again, up to the epoch of its best validation accuracy; the network, and its test accuracy.
+
+    Split, initial weights, orders and dropout are the run's. In blocks of other sizes, sums are rounded otherwise, so
+    that the network is not the same to the bit; its accuracy tells how close it is.
+    """
+    if run.epoch is None:
+        raise ValueError(f"replica {run.replica} of {run.dataset} {run.method} failed: there is no network to show")
+    kept: list[Any] = []
+    recipe = replace(recipe_of(run), epochs=run.epoch)
+    (again,) = training.train_block(Block(recipe, run.seed, (run.replica,), folder), report, kept.append)
+    return kept[0].single(0), f"{again.curves['test'][-1] or 0:.1%}"

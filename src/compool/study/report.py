@@ -1,0 +1,148 @@
+"""Tables, figures and a page from a study's store."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from compool import data
+from compool.data import tu
+from compool.study import run as training
+from compool.study.drawing import draw
+from compool.study.figures import figures, save, write
+from compool.study.formats import as_csv, latex, markdown
+from compool.study.levels import LARGEST, Shown, look
+from compool.study.networks import chosen_run, model_path, network_of, recipe_of
+from compool.study.page import graph_page, report_page
+from compool.study.results import Study, collect
+from compool.study.run import Report
+from compool.study.store import Store
+from compool.study.tables import tables
+
+GRAPHS = 3  # of a data set, to look into: the first of each of so many classes
+
+
+def report_folder(store: Path) -> Path:
+    """Where the report of a study goes.
+
+    Example:
+        >>> report_folder(Path("results/study.sqlite")).as_posix()
+        'results/study-report'
+    """
+    return store.with_name(f"{store.stem}-report")
+
+
+def report(
+    store: Path,
+    out: Path | None = None,
+    folder: Path | None = None,
+    train: bool = False,
+    said: Callable[[str], None] = lambda text: None,
+    told: Report | None = None,
+) -> tuple[Study, Path]:
+    """Write the report of a study: tables, figures, and ``index.html``, last. What is there already is replaced.
+
+    Args:
+        store: the study's file.
+        out: the folder to write to; by default one beside the store.
+        folder: where data sets are, to look into graphs.
+        train: train a network for each data set that has none kept, to look into its graphs.
+        said: called with what is being done.
+        told: called after each epoch of such a training.
+
+    Returns:
+        What is shown, and the page's path.
+
+    Example:
+        >>> store = Store(getfixture("tmp_path") / "study.sqlite")
+        >>> study, path = report(store.path)
+        >>> path.name, study.warnings
+        ('index.html', ('There are no runs.',))
+    """
+    said("reading the runs")
+    study = collect(Store(store).runs())
+    out = out or report_folder(store)
+    (out / "tables").mkdir(parents=True, exist_ok=True)
+    made = tables(study)
+    for table in made:
+        for ending, text in (("md", markdown(table)), ("tex", latex(table)), ("csv", as_csv(table))):
+            write_text(out / "tables" / f"{table.name}.{ending}", text)
+    for name, figure in figures(study):
+        said(f"drawing {name}")
+        save(figure, out / "figures", name)
+    shown, notes = _graphs(store, study, folder, train, said, told)
+    write_text(out / "index.html", report_page(study, made, shown, store.name, notes))
+    return study, out / "index.html"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file; there is no half-written one at any time.
+
+    Example:
+        >>> write_text(getfixture("tmp_path") / "note.txt", "done")
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def save_graph(shown: Shown, path: Path) -> None:
+    """Write one graph as a page (``.html``) or a picture (``.png``, ``.svg``, ``.pdf``).
+
+    Example:
+        >>> from compool import nn
+        >>> shown = look(nn.Network("PCL", 4, hidden=8, num_classes=3), data.communities(9), 0)
+        >>> save_graph(shown, getfixture("tmp_path") / "graph.svg")
+    """
+    if path.suffix == ".html":
+        write_text(path, graph_page(shown))
+    else:
+        write(draw(shown), path)
+
+
+def _graphs(
+    store: Path, study: Study, folder: Path | None, train: bool, said: Callable[[str], None], told: Report | None
+) -> tuple[list[Shown], list[str]]:
+    """A few graphs of each data set whose network is kept, or is trained now; and what could not be shown."""
+    shown: list[Shown] = []
+    lacking: list[str] = []
+    notes = []
+    for dataset in study.datasets:
+        run = chosen_run(study, dataset)
+        if run is None:
+            continue
+        if not train and not model_path(store, run).exists():
+            lacking.append(dataset)
+            continue
+        try:
+            recipe = recipe_of(run)
+            name = recipe.files or dataset
+            if dataset != "communities" and folder is None and name not in tu.available(tu.cache_folder()):
+                raise ValueError(f"{name} is not here; name its folder by --data")
+            said(f"looking into {dataset}")
+            network, about = network_of(run, store, folder, told)
+            graphs = training.load(recipe, folder)
+            features = data.features(graphs, recipe.features)
+            shown += [look(network, graphs, index, features, about=about) for index in _examples(graphs)]
+        except (ValueError, OSError, RuntimeError) as error:
+            notes.append(f"{dataset}: its graphs are not shown, as {error}.")
+    if lacking:
+        notes.append(
+            f"No network is kept of {', '.join(lacking)}: compool report --graphs trains one of each, to look into."
+        )
+    return shown, notes
+
+
+def _examples(graphs: data.GraphSet) -> Sequence[int]:
+    """The first graph of each of the first few classes that is not too large to be drawn quickly."""
+    sizes = graphs.node_ptr[1:] - graphs.node_ptr[:-1]
+    found = []
+    for label in range(min(GRAPHS, graphs.num_classes)):
+        members = [
+            index for index in range(len(graphs)) if graphs.y[index] == label and 1 < sizes[index] <= LARGEST // 10
+        ]
+        found += members[:1]
+    return found

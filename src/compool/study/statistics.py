@@ -1,0 +1,201 @@
+"""How sure a difference between two methods is.
+
+The paper compares 100 test accuracies of each method by a t-test, as if they were independent. They are not: random
+splits of one data set overlap, so that this test finds differences too easily. The corrected resampled t-test (Nadeau
+and Bengio 2003) widens the variance for that.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+LEVEL = 0.05  # of significance, as in the paper
+TEST_TO_TRAIN = 1 / 8  # graphs that test, for each that trains, in 80/10/10 splits
+
+
+class Summary(NamedTuple):
+    """Mean, standard deviation (of a sample; 0 if there is one value) and number of values."""
+
+    mean: float
+    std: float
+    number: int
+
+
+def describe(values: Sequence[float]) -> Summary:
+    """Mean, standard deviation and number of some values.
+
+    Example:
+        >>> describe([0.7, 0.8, 0.9])
+        Summary(mean=0.8, std=0.1, number=3)
+    """
+    if not values:
+        raise ValueError("values must hold at least one number, got none")
+    spread = stdev(values) if len(values) > 1 else 0.0
+    return Summary(round(fmean(values), 12), round(spread, 12), len(values))  # so that equal values give exactly 0
+
+
+def t_test(one: Summary, other: Summary) -> float | None:
+    """The p-value of the paper's two-tailed t-test for independent samples of equal variance; None for single values.
+
+    Example:
+        >>> round(t_test(Summary(74.7, 3.9, 100), Summary(73.5, 4.6, 100)), 3)  # the paper says 0.048
+        0.048
+    """
+    from scipy import stats
+
+    if one.number < 2 or other.number < 2:
+        return None
+    if one.std == other.std == 0:
+        return 1.0 if one.mean == other.mean else 0.0
+    return float(stats.ttest_ind_from_stats(*one, *other).pvalue)
+
+
+class Corrected(NamedTuple):
+    """The mean of paired differences, its p-value and its confidence interval."""
+
+    difference: float
+    p_value: float
+    low: float
+    high: float
+
+
+def corrected_t_test(differences: Sequence[float], ratio: float = TEST_TO_TRAIN) -> Corrected | None:
+    """The corrected resampled t-test of paired differences, two-tailed; None for fewer than two.
+
+    The variance of the mean of n differences is taken as (1/n + ratio) times theirs, not 1/n times.
+
+    Args:
+        differences: of the accuracies of two methods, one a split.
+        ratio: how many graphs test for each that trains.
+
+    Example:
+        >>> corrected_t_test([0.01, 0.02, 0.03], ratio=1 / 8)
+        Corrected(difference=0.02, p_value=0.098..., low=-0.009..., high=0.049...)
+    """
+    from scipy import stats
+
+    if len(differences) < 2:
+        return None
+    mean, std, number = describe(differences)
+    error = std * math.sqrt(1 / number + ratio)
+    if error == 0:
+        return Corrected(mean, 1.0 if mean == 0 else 0.0, mean, mean)
+    margin = error * float(stats.t.ppf(1 - LEVEL / 2, number - 1))
+    p_value = 2 * float(stats.t.sf(abs(mean) / error, number - 1))
+    return Corrected(mean, p_value, mean - margin, mean + margin)
+
+
+def wilcoxon(differences: Sequence[float]) -> float | None:
+    """The p-value of Wilcoxon's signed-rank test of paired differences, two-tailed; None for fewer than two.
+
+    Example:
+        >>> wilcoxon([1.0, 2.0, 3.0, 4.0, 5.0])  # all of one sign: 2 of the 32 ways to choose signs
+        0.0625
+    """
+    from scipy import stats
+
+    if len(differences) < 2:
+        return None
+    signed = [round(difference, 12) for difference in differences]  # equal accuracies differ by nothing
+    if not any(signed):
+        return 1.0
+    return float(stats.wilcoxon(signed).pvalue)
+
+
+def effect_size(one: Summary, other: Summary) -> float | None:
+    """Cohen's d: the difference of means in standard deviations, pooled; None where these are 0.
+
+    Example:
+        >>> effect_size(Summary(74.0, 3.0, 10), Summary(71.0, 3.0, 10))
+        1.0
+    """
+    freedom = one.number + other.number - 2
+    if freedom < 1:
+        return None
+    pooled = ((one.number - 1) * one.std**2 + (other.number - 1) * other.std**2) / freedom
+    return (one.mean - other.mean) / math.sqrt(pooled) if pooled > 0 else None
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Holm's correction for several tests: the k-th smallest of m is multiplied by m − k + 1; None stays None.
+
+    Example:
+        >>> holm([0.01, 0.04, None, 0.03])
+        [0.03, 0.06, None, 0.06]
+    """
+    given = sorted((value, at) for at, value in enumerate(p_values) if value is not None)
+    corrected: list[float | None] = [None] * len(p_values)
+    largest = 0.0
+    for rank, (value, at) in enumerate(given):
+        largest = max(largest, min(1.0, value * (len(given) - rank)))
+        corrected[at] = largest
+    return corrected
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two methods on one data set: `one` against `other`."""
+
+    t: float | None
+    """p-value of the paper's t-test."""
+    pairs: int
+    """Splits that both were tested on."""
+    corrected: Corrected | None
+    wilcoxon: float | None
+    effect: float | None
+
+
+def compare(one: Sequence[float], other: Sequence[float], pairs: Sequence[tuple[float, float]]) -> Comparison:
+    """Compare two methods.
+
+    Args:
+        one: test accuracies of the one.
+        other: test accuracies of the other.
+        pairs: test accuracies of both on the same splits.
+
+    Example:
+        >>> compare([0.7, 0.8], [0.6, 0.6], [(0.7, 0.6), (0.8, 0.6)]).corrected.difference
+        0.15
+    """
+    differences = [mine - theirs for mine, theirs in pairs]
+    mine, theirs = describe(one), describe(other)
+    return Comparison(
+        t_test(mine, theirs),
+        len(pairs),
+        corrected_t_test(differences),
+        wilcoxon(differences),
+        effect_size(mine, theirs),
+    )
+
+
+class Ranking(NamedTuple):
+    """Methods ranked over data sets: average ranks (1 is best), Friedman's p-value, Nemenyi's critical difference."""
+
+    ranks: list[float]
+    p_value: float
+    critical_difference: float
+
+
+def ranking(accuracies: Sequence[Sequence[float]]) -> Ranking:
+    """Rank methods (columns) over data sets (rows), as Demšar (2006) proposes.
+
+    Two methods differ at the 0.05 level if their average ranks do by more than the critical difference.
+
+    Example:
+        >>> found = ranking([[0.9, 0.8, 0.7], [0.9, 0.8, 0.7], [0.8, 0.9, 0.7], [0.9, 0.8, 0.7]])
+        >>> found.ranks, round(found.critical_difference, 3)
+        ([1.25, 1.75, 3.0], 1.657)
+    """
+    from scipy import stats
+
+    number, methods = len(accuracies), len(accuracies[0])
+    if methods < 3:
+        raise ValueError(f"accuracies must have at least 3 methods, got {methods}")
+    rows = [stats.rankdata([-value for value in row]) for row in accuracies]
+    ranks = [float(fmean(column)) for column in zip(*rows, strict=True)]
+    quantile = float(stats.studentized_range.ppf(1 - LEVEL, methods, math.inf)) / math.sqrt(2)
+    tied = all(len(set(row)) == 1 for row in accuracies)
+    p_value = 1.0 if tied else float(stats.friedmanchisquare(*zip(*accuracies, strict=True)).pvalue)
+    return Ranking(ranks, p_value, quantile * math.sqrt(methods * (methods + 1) / (6 * number)))

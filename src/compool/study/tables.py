@@ -1,0 +1,193 @@
+"""The paper's tables from the runs, with its own figures beside ours, and the table that it lacks."""
+
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+from compool.data import paper
+from compool.study.formats import Cell, Table
+from compool.study.results import OURS, Result, Row, Study
+from compool.study.statistics import LEVEL, TEST_TO_TRAIN, Summary
+
+NOTHING = Cell("–", "muted")
+
+
+def tables(study: Study) -> list[Table]:
+    """Every table of a study.
+
+    Example:
+        >>> from compool.study.results import collect
+        >>> [table.name for table in tables(collect([]))]
+        ['accuracy', 'p-values', 'parameters', 'pooling']
+    """
+    found = [accuracy(study), p_values(study), parameters(study), pooling(study)]
+    return found if any(row.dataset in paper.REPORTED for row in study.rows) else [_without_paper(one) for one in found]
+
+
+def _without_paper(table: Table) -> Table:
+    """A table of data sets that the paper has not, without columns for what it reports."""
+    there = [at for at, heading in enumerate(table.header) if heading != "paper"]
+    rows = tuple(tuple(row[at] for at in there) for row in table.rows)
+    return replace(table, header=tuple(table.header[at] for at in there), rows=rows)
+
+
+def accuracy(study: Study) -> Table:
+    """Test accuracies: bold if significantly best, underlined if tied with the best, as in the paper."""
+    header = ["data set"]
+    for method in study.methods:
+        header += [method, "paper"]
+    rows, records = [], []
+    for row in study.rows:
+        cells = [Cell(row.title)]
+        for method in study.methods:
+            result = row.results.get(method)
+            mark = ("bold" if len(row.best) == 1 else "underline") if method in row.best else ""
+            found, reported = result.accuracy if result else None, row.reported(method)
+            cells.append(Cell(spread(found), mark) if found else NOTHING)
+            cells.append(Cell(f"{reported.mean:.1f} ± {reported.std:.1f}", "muted") if reported else NOTHING)
+            if result and found:
+                records.append(
+                    _key(row, method)
+                    | {"runs": found.number, "mean": found.mean, "std": found.std, "best": mark}
+                    | {"paper_mean": reported and reported.mean, "paper_std": reported and reported.std}
+                )
+        rows.append(tuple(cells))
+    note = (
+        "Test accuracy in percent, mean ± standard deviation over runs, at the epoch of best validation accuracy. Bold:"
+        f" better than every other method here by the paper's t-test at {LEVEL}; underlined: not told from the best."
+    )
+    return Table("accuracy", "Accuracy", tuple(header), tuple(rows), note, tuple(records))
+
+
+def p_values(study: Study) -> Table:
+    """Component pooling against each other method."""
+    header = ("data set", "against", "splits", "points", "95 % interval", "p", "Holm", "Wilcoxon", "t-test")
+    rows, records = [], []
+    for row in study.rows:
+        for method, found in row.comparisons.items():
+            reported = row.reported(method)
+            published = reported.p_value if reported else None
+            corrected, holm = found.corrected, study.holm[row.dataset, row.recipe, method]
+            interval = f"{_signed(corrected.low)} … {_signed(corrected.high)}" if corrected else "–"
+            cells = [row.title, method, str(found.pairs), _signed(corrected.difference) if corrected else "–", interval]
+            tests = (corrected.p_value if corrected else None, holm, found.wilcoxon, found.t)
+            rows.append(
+                (
+                    *map(Cell, cells),
+                    *(Cell(_p(value), "bold" if value is not None and value < LEVEL else "") for value in tests),
+                    Cell(_p(published), "muted"),
+                    Cell("–" if found.effect is None else _signed(found.effect, 2)),
+                )
+            )
+            records.append(
+                _key(row, method)
+                | {"pairs": found.pairs, "difference": corrected and corrected.difference}
+                | {"low": corrected and corrected.low, "high": corrected and corrected.high}
+                | {"p_corrected": tests[0], "p_holm": holm, "p_wilcoxon": found.wilcoxon, "p_t_test": found.t}
+                | {"p_paper": published, "effect_size": found.effect}
+            )
+    note = (
+        "Component pooling less the other method, in points of accuracy. p: of the corrected resampled t-test, which "
+        f"allows for splits that overlap (test to training graphs: {TEST_TO_TRAIN:g}), as does the interval; Holm: "
+        "that p-value corrected for several data sets; Wilcoxon, t-test: p-values of these tests, the latter the "
+        f"paper's, which take runs as independent; paper: what it reports; d: Cohen's effect size. Bold: below {LEVEL}."
+    )
+    if not rows:
+        note = f"There is nothing to compare: that takes runs of {OURS} and of another method on one data set."
+    return Table("p-values", "Differences", (*header, "paper", "d"), tuple(rows), note, tuple(records), texts=2)
+
+
+def parameters(study: Study) -> Table:
+    """Parameters of the networks, and how many more or fewer component pooling has."""
+    others = [method for method in study.methods if method != OURS]
+    header = ["data set"]
+    for method in study.methods:
+        header += [method, "paper"]
+    for method in others:
+        header += [f"against {method}", "paper"]
+    rows, records = [], []
+    for row in study.rows:
+        counts = {method: result.parameters for method, result in row.results.items()}
+        published = {
+            method: reported.parameters for method in study.methods if (reported := row.reported(method)) is not None
+        }
+        cells = [Cell(row.title)]
+        for method in study.methods:
+            cells += [_count(counts.get(method)), _count(published.get(method), "muted")]
+            if method in counts:
+                change = _change(counts, method)
+                record = {"parameters": counts[method], "paper_parameters": published.get(method)}
+                records.append(_key(row, method) | record | {"component_change_percent": change})
+        for method in others:
+            cells += [_percent(_change(counts, method)), _percent(_change(published, method), "muted")]
+        rows.append(tuple(cells))
+    note = "Learnable parameters. against: how many more or fewer component pooling has."
+    return Table("parameters", "Parameters", tuple(header), tuple(rows), note, tuple(records))
+
+
+def pooling(study: Study) -> Table:
+    """How much each method pools, and what a run costs."""
+    header = ("data set", "method", "runs", "failed", "nodes kept, %", "epoch picked", "seconds a run", "runs a block")
+    rows, records = [], []
+    for row in study.rows:
+        for method, result in row.results.items():
+            kept = " → ".join(f"{level:.0f}" for level in result.kept)
+            picked = [run.epoch for run in result.done if run.epoch is not None]
+            blocks = sorted({run.block for run in result.runs})
+            block = str(blocks[0]) if len(blocks) == 1 else f"{blocks[0]}–{blocks[-1]}"
+            epochs = result.runs[0].settings.get("epochs")
+            at = f"{median(picked):.0f}" + (f" of {epochs}" if epochs else "") if picked else "–"
+            cells = (row.title, method, len(result.runs), result.failed, kept or "–", at, _seconds(result), block)
+            failed = Cell(str(result.failed), "bold" if result.failed else "muted")
+            rows.append(tuple(failed if at == 3 else Cell(str(cell)) for at, cell in enumerate(cells)))
+            levels = {f"kept_percent_{at}": value for at, value in enumerate([*result.kept, None, None, None][:3], 1)}
+            record: dict[str, Any] = {"runs": len(result.runs), "failed": result.failed, "seconds": result.seconds}
+            record |= {"median_epoch": median(picked) if picked else None}
+            records.append(_key(row, method) | record | levels)
+    note = (
+        "nodes kept: share of the nodes of the validation graphs after each pooling layer, at the epoch picked (median "
+        "over runs). seconds a run: of its block, divided by the runs trained together; they depend on the device."
+    )
+    return Table("pooling", "Nodes kept and cost", header, tuple(rows), note, tuple(records), texts=2)
+
+
+def spread(found: Summary) -> str:
+    """Mean ± standard deviation; the mean alone of a single value.
+
+    Example:
+        >>> spread(Summary(74.71, 3.92, 100)), spread(Summary(74.71, 0.0, 1))
+        ('74.7 ± 3.9', '74.7')
+    """
+    return f"{found.mean:.1f} ± {found.std:.1f}" if found.number > 1 else f"{found.mean:.1f}"
+
+
+def _key(row: Row, method: str) -> dict[str, Any]:
+    return {"dataset": row.dataset, "recipe": row.recipe, "method": method}
+
+
+def _change(counts: dict[str, int], method: str) -> float | None:
+    """How many percent more parameters component pooling has than the method."""
+    if method == OURS or not counts.get(OURS) or not counts.get(method):
+        return None
+    return 100 * (counts[OURS] / counts[method] - 1)
+
+
+def _seconds(result: Result) -> str:
+    return f"{result.seconds:,.0f}" if result.seconds >= 100 else f"{result.seconds:.2g}"
+
+
+def _count(value: int | None, mark: str = "") -> Cell:
+    return NOTHING if value is None else Cell(f"{value:,}", mark)
+
+
+def _percent(value: float | None, mark: str = "") -> Cell:
+    return NOTHING if value is None else Cell(f"{_signed(value)} %", mark)
+
+
+def _signed(value: float, digits: int = 1) -> str:
+    written = f"{round(value, digits) + 0.0:+.{digits}f}"
+    return written.replace("-", "−") if written.strip("+-0.") else written.lstrip("+-")
+
+
+def _p(value: float | None) -> str:
+    return "–" if value is None else "<0.001" if value < 0.0005 else f"{value:.3f}"

@@ -1,0 +1,127 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from compool import ComponentPooling, data, nn, ops
+from compool.study import Store, drawing, networks, recipe, train_block
+from compool.study.levels import centres, layout, look
+from compool.study.results import collect
+from compool.study.run import Block
+from tests.study.test_store import example
+
+
+@pytest.fixture(scope="module")
+def graphs() -> data.GraphSet:
+    return data.communities(9)
+
+
+def test_levels_are_what_the_layers_did(graphs: data.GraphSet) -> None:
+    network = nn.Network("CPCPL", in_channels=4, hidden=8, num_classes=3, dropout=0.5)
+    shown = look(network, graphs, 4)
+    x = network.layers[0](graphs[4].x, graphs[4].edge_index).relu()
+    out = network.layers[1](x, graphs[4].edge_index)
+    first, second = shown.levels
+    assert first.cluster.tolist() == out.cluster.tolist()
+    assert first.edge_score.tolist() == out.edge_score.tolist()
+    assert second.edge_index.tolist() == out.edge_index.tolist()
+    assert len(second.cluster) == first.supernodes == out.x.size(0)
+    assert shown.guess == int(network(graphs[4].x, graphs[4].edge_index).argmax())
+    assert (shown.label, shown.index, shown.dataset) == (1, 4, "communities")
+
+
+@pytest.mark.parametrize("threshold", [-1.0, -0.1, 0.0, 0.3, 1.0])
+def test_another_threshold(graphs: data.GraphSet, threshold: float) -> None:
+    network = nn.Network("PCL", in_channels=4, hidden=8, num_classes=3)
+    level = look(network, graphs, 0, threshold=threshold).levels[0]
+    expected = ops.coarsen(level.edge_score, level.edge_index, 60, threshold).parts.cluster
+    assert level.cluster.tolist() == expected.tolist()
+    assert [pool.threshold for pool in network.modules() if isinstance(pool, ComponentPooling)] == [0.0]  # as it was
+
+
+@pytest.mark.parametrize(
+    ("network", "index", "threshold", "message"),
+    [
+        (nn.GIN(4, 8, 3), 0, None, "network must have component pooling layers"),
+        (nn.Network("PCL", 4, 8, 3), 9, None, r"index must lie in 0\.\.8, the graphs of communities; got 9"),
+        (nn.Network("PCL", 4, 8, 3), -1, None, r"index must lie in 0\.\.8"),
+        (nn.Network("PCL", 4, 8, 3), 0, 1.5, r"threshold must lie in -1\.\.1, the range of tanh; got 1.5"),
+        (nn.Network("PCL", 5, 8, 3), 0, None, "the network takes 5 features a node, communities has 4"),
+    ],
+)
+def test_wrong_input(
+    graphs: data.GraphSet, network: torch.nn.Module, index: int, threshold: float | None, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        look(network, graphs, index, threshold=threshold)
+
+
+def test_layout_keeps_parts_apart() -> None:
+    ring = torch.arange(12)
+    edge_index = torch.stack([ring, (ring + 1) % 12])
+    two = torch.cat([edge_index, edge_index + 12], 1)  # two rings, and three nodes alone
+    place = layout(two, 27)
+    assert place.shape == (27, 2)
+    assert np.isfinite(place).all()
+    assert place.min() >= 0
+    assert place.max() == pytest.approx(1)
+    spans = [(place[part].min(0), place[part].max(0)) for part in (slice(12), slice(12, 24))]
+    (low, high), (other_low, other_high) = spans
+    assert (high < other_low).any() or (other_high < low).any()  # their boxes do not meet
+    assert len({tuple(spot) for spot in place.round(6)}) == 27
+    assert layout(torch.empty(2, 0, dtype=torch.long), 1).tolist() == [[0, 0]]
+
+
+def test_centres_by_hand() -> None:
+    place = np.array([[0.0, 0.0], [2.0, 0.0], [9.0, 9.0], [4.0, 3.0]])
+    assert centres(place, torch.tensor([0, 0, 1, 0])).tolist() == [[2.0, 1.0], [9.0, 9.0]]
+
+
+def test_a_picture_shows_each_level(graphs: data.GraphSet) -> None:
+    shown = look(nn.Network("PCPL", 4, 8, 3), graphs, 0, about="a $network$")
+    figure = drawing.draw(shown)
+    nodes = [axes.collections[-1].get_offsets() for axes in figure.axes[:4]]
+    first, second = shown.levels
+    assert [len(one) for one in nodes] == [60, first.supernodes, first.supernodes, second.supernodes]
+    assert np.allclose(nodes[0], first.place)
+
+
+def test_a_run_trained_again_is_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trained with others and stored, then again by itself up to the epoch that was picked: the accuracies agree."""
+    few = data.communities(99)
+    monkeypatch.setattr("compool.study.run.load", lambda recipe, folder: few)
+    store = Store(tmp_path / "study.sqlite")
+    settings = recipe("component", "communities", epochs=4, hidden=8)
+    store.add(train_block(Block(settings, 0, (0, 1, 2))))
+    run = networks.chosen_run(collect(store.runs()), "communities")
+    assert run is not None
+    assert run.validation == max(one.validation for one in store.runs())
+    network, about = networks.network_of(run, store.path, None)
+    assert f"test accuracy {run.test:.1%}; trained again, {run.test:.1%}" in about
+    chosen = data.split(few, run.replica, run.seed).test
+    right = sum(int(network(few[i].x, few[i].edge_index).argmax()) == few.y[i] for i in chosen)
+    assert right / len(chosen) == pytest.approx(run.test, abs=1e-6)
+
+    def not_again(*_: object) -> None:
+        raise AssertionError("it is kept")
+
+    monkeypatch.setattr("compool.study.run.train_block", not_again)
+    shown = networks.find("communities", 5, store.path)
+    assert shown.about == about
+    assert shown.levels[0].cluster.tolist() == look(network, few, 5).levels[0].cluster.tolist()
+    model = networks.model_path(store.path, run)
+    assert networks.find("communities", 5, model=model).levels[0].supernodes == shown.levels[0].supernodes
+    with pytest.raises(ValueError, match=r"index must lie in 0\.\.98, the graphs of communities; got 99"):
+        networks.find("communities", 99, store.path)
+    with pytest.raises(ValueError, match="has no finished run of component on communities, replica 9"):
+        networks.find("communities", 5, store.path, replica=9)
+
+
+def test_runs_that_cannot_be_shown() -> None:
+    with pytest.raises(ValueError, match="are of another version of compool"):
+        networks.recipe_of(example(0))
+    failed = example(0, status="failed", test=None, validation=None, epoch=None)
+    with pytest.raises(ValueError, match="replica 0 of NCI1 component failed"):
+        networks.train_again(failed, None)
+    assert networks.chosen_run(collect([failed]), "NCI1") is None

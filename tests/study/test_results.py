@@ -1,0 +1,149 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from compool.study import Run
+from compool.study.results import Study, collect
+from tests.study.test_store import example
+
+
+def runs(method: str, tests: list[float | None], **changes: object) -> list[Run]:
+    made = []
+    for replica, test in enumerate(tests):
+        failed = {"status": "failed", "test": None, "validation": None, "epoch": None, "kept": []}
+        found = failed if test is None else {"test": test}
+        made.append(example(replica, **{"method": method, "split_checksum": f"s{replica}"} | found | changes))
+    return made
+
+
+def three(**changes: object) -> list[Run]:
+    """A data set with three methods: the first is the best, the second ties with it, the third does not."""
+    return [
+        *runs("component", [0.80, 0.82, 0.81, 0.83], **changes),
+        *runs("edgepool", [0.81, 0.81, 0.80, 0.83], **changes),
+        *runs("gin", [0.60, 0.62, 0.61, 0.63], **changes),
+    ]
+
+
+def test_rows_come_in_the_papers_order() -> None:
+    made = [
+        *three(dataset="own"),
+        *three(dataset="NCI1"),
+        *three(dataset="PROTEINS"),
+        *three(dataset="a", recipe="paper"),
+    ]
+    study = collect(reversed(made))
+    assert [row.title for row in study.rows] == ["PROTEINS", "NCI1", "a (paper)", "own"]
+    assert list(study.rows[0].results) == ["component", "edgepool", "gin"]
+    assert [run.replica for run in study.rows[0].results["gin"].runs] == [0, 1, 2, 3]
+    assert study.warnings == ()
+    assert study.number == 48
+
+
+def test_numbers_by_hand() -> None:
+    study = collect(three())
+    (row,) = study.rows
+    ours = row.results["component"]
+    assert ours.accuracy is not None
+    assert ours.accuracy.mean == pytest.approx(81.5)
+    assert ours.accuracy.std == pytest.approx(np.sqrt(5 / 3))
+    assert ours.kept == [50.0]
+    assert ours.seconds == 1.5
+    found = row.comparisons["gin"]
+    assert found.pairs == 4
+    assert found.corrected is not None
+    assert found.corrected.difference == pytest.approx(20)
+    assert found.corrected.p_value == 0  # every difference is the same
+    assert row.comparisons["edgepool"].corrected.difference == pytest.approx(0.25)  # (−1 + 1 + 1 + 0) / 4
+
+
+def best(*made: list[Run]) -> tuple[str, ...]:
+    return collect([run for one in made for run in one]).rows[0].best
+
+
+def test_best_and_tied() -> None:
+    assert best(three()) == ("component", "edgepool")
+    good, bad = runs("component", [0.80, 0.82, 0.81]), runs("gin", [0.60, 0.62, 0.61])
+    assert best(good, bad) == ("component",)
+    assert best(good) == ()  # nothing to compare with
+    assert best(good, runs("gin", [0.6])) == ()  # no test of a single run
+
+
+def test_pairs_are_those_of_the_same_split() -> None:
+    ours = runs("component", [0.8, 0.7, 0.6])
+    theirs = [*runs("gin", [0.5, 0.5]), *runs("gin", [0.4, 0.4, 0.4], split_checksum="another")[2:]]
+    study = collect([*ours, *theirs])
+    assert study.rows[0].comparisons["gin"].pairs == 2
+    assert "NCI1: paired tests of component and gin use the 2 splits that both have." in study.warnings
+
+
+def test_holm_runs_over_data_sets() -> None:
+    made = []
+    for dataset, shift in (("NCI1", 0.0), ("COLLAB", 0.01), ("PROTEINS", 0.03)):
+        made += runs("component", [0.70 + shift, 0.71 + shift, 0.69, 0.72], dataset=dataset)
+        made += runs("gin", [0.68, 0.70, 0.69, 0.70], dataset=dataset)
+    study = collect(made)
+    plain = {row.dataset: row.comparisons["gin"].corrected.p_value for row in study.rows}
+    least = min(plain, key=lambda name: plain[name])
+    assert study.holm[least, "fast", "gin"] == pytest.approx(3 * plain[least])
+
+
+def warned(made: list[Run]) -> tuple[str, ...]:
+    return collect(made).warnings
+
+
+def test_what_is_missing_or_failed_is_said() -> None:
+    assert warned([]) == ("There are no runs.",)
+    made = [*runs("component", [0.8, None, 0.7]), *runs("gin", [0.5, 0.6, 0.5])[1:]]
+    assert warned(made) == (
+        "NCI1, component: 1 of 3 runs failed; they are not counted.",
+        "NCI1: no runs of edgepool.",
+        "NCI1, gin: 1 of 3 runs are missing.",
+        "NCI1: paired tests of component and gin use the 1 splits that both have.",
+    )
+    assert collect(made).rows[0].results["component"].tests == [80.0, 70.0]
+
+
+def test_only_failed_runs() -> None:
+    study = collect([*runs("component", [None, None]), *runs("gin", [0.5, 0.6])])
+    assert study.rows[0].results["component"].accuracy is None
+    assert study.rows[0].comparisons == {}
+    assert study.rows[0].best == ()
+
+
+def test_mixed_versions_and_devices_are_said() -> None:
+    made = three()
+    made[3] = replace(made[3], versions={"torch": "2.14.0"}, device="gpu")
+    found = warned(made)
+    assert "The runs mix versions of torch: 2.13.0, 2.14.0." in found
+    assert "The runs are of different devices: cpu, gpu; their seconds do not compare." in found
+
+
+def test_of_several_settings_the_one_with_most_runs_is_taken() -> None:
+    made = [*runs("component", [0.8, 0.7, 0.9]), *runs("component", [0.1, 0.2], recipe_checksum="other")]
+    study: Study = collect([*made, *runs("component", [0.3], seed=7)])
+    assert study.rows[0].results["component"].tests == [80.0, 70.0, 90.0]
+    assert study.warnings[0] == (
+        "NCI1, component: 3 runs of recipe fast have other settings or seeds and are left out; shown are settings "
+        "0123, seed 0."
+    )
+
+
+def test_curves_are_percentiles_of_the_runs() -> None:
+    made = []
+    for replica in range(11):
+        curves = {
+            "loss": [replica, None],
+            "validation": [0.1, 0.2],
+            "test": [0.5, 0.6 + replica],
+            "kept": [[1.0], [0.5]],
+        }
+        made.append(example(replica, curves=curves))
+    curves = collect(made).rows[0].results["component"].curves
+    assert list(curves) == ["validation", "test", "loss", "kept"]
+    assert curves["loss"][:, 0].tolist() == [1.0, 5.0, 9.0]  # of 0 to 10
+    assert np.isnan(curves["loss"][:, 1]).all()
+    assert curves["kept"].tolist() == [[1.0, 0.5]] * 3
+    two = [example(0, kept=[0.5, 0.25], curves={"kept": [[0.5, 0.25], [0.4, 0.2]]})]
+    assert list(collect(two).rows[0].results["component"].curves) == ["kept 1", "kept 2"]

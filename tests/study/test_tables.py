@@ -1,0 +1,82 @@
+import csv
+import io
+
+import pytest
+from rich.console import Console
+
+from compool.study.formats import Cell, Table, as_csv, as_html, latex, markdown, terminal
+from compool.study.results import collect
+from compool.study.tables import accuracy, p_values, parameters, pooling, tables
+from tests.study.test_results import runs, three
+
+
+def texts(table: Table) -> list[list[str]]:
+    return [[cell.text for cell in row] for row in table.rows]
+
+
+def test_accuracy_beside_the_papers() -> None:
+    table = accuracy(collect(three()))
+    assert table.header == ("data set", "component", "paper", "edgepool", "paper", "gin", "paper")
+    assert texts(table) == [["NCI1", "81.5 ± 1.3", "72.2 ± 3.5", "81.2 ± 1.3", "–", "61.5 ± 1.3", "79.5 ± 2.0"]]
+    assert [cell.mark for cell in table.rows[0]] == ["", "underline", "muted", "underline", "muted", "", "muted"]
+    alone = accuracy(collect([*runs("component", [0.8, 0.81]), *runs("gin", [0.6, 0.61])]))
+    assert [cell.mark for cell in alone.rows[0]][1] == "bold"
+    records = list(csv.DictReader(io.StringIO(as_csv(table))))
+    assert [record["method"] for record in records] == ["component", "edgepool", "gin"]
+    assert float(records[0]["mean"]) == pytest.approx(81.5)
+    assert records[0]["paper_mean"] == "72.2"
+    assert records[1]["paper_mean"] == ""
+
+
+def test_p_values() -> None:
+    made = [*runs("component", [0.80, 0.82, 0.84]), *runs("gin", [0.79, 0.80, 0.81])]
+    (row,) = texts(p_values(collect(made)))
+    # Differences 1, 2, 3: error² = 1/3 + 1/8, so t = 2.954 with 2 degrees of freedom and p = 1 − t/√(2 + t²); interval
+    # 2 ± 4.3027 · 0.677. Wilcoxon: 2 of 8 ways. t-test: t = 1.549, 4 degrees. d = 2 / √((4 + 1) / 2)
+    assert row == ["NCI1", "gin", "3", "+2.0", "−0.9 … +4.9", "0.098", "0.098", "0.250", "0.196", "<0.001", "+1.26"]
+
+
+def test_parameters_and_their_change() -> None:
+    made = [*runs("component", [0.8], parameters=300), *runs("gin", [0.8], parameters=200)]
+    assert texts(parameters(collect(made))) == [
+        ["NCI1", "300", "38,274", "–", "–", "200", "9,294", "–", "–", "+50.0 %", "+311.8 %"]
+    ]
+
+
+def test_kept_nodes_and_seconds() -> None:
+    made = runs("component", [0.8, None, 0.7], kept=[0.5, 0.125], settings={"epochs": 9}, seconds=120.0)
+    assert texts(pooling(collect(made))) == [["NCI1", "component", "3", "1", "50 → 12", "3 of 9", "120", "10"]]
+
+
+def test_sets_that_the_paper_has_not() -> None:
+    for table in tables(collect(three(dataset="own"))):
+        assert "paper" not in table.header
+        assert all(len(row) == len(table.header) for row in table.rows)
+
+
+@pytest.mark.parametrize("made", [[], three()[:1], runs("gin", [0.5, 0.6]), runs("component", [None])])
+def test_few_runs_give_tables_in_every_format(made: list) -> None:
+    for table in tables(collect(made)):
+        assert all(len(row) == len(table.header) for row in table.rows)
+        for written in (markdown(table), latex(table), as_html(table)):
+            assert table.title in written
+        assert len(as_csv(table).splitlines()) == (len(table.records) + 1 if table.records else 0)
+        Console(file=io.StringIO()).print(terminal(table))
+    assert "nothing to compare" in p_values(collect(made)).note
+
+
+def test_names_are_escaped() -> None:
+    bad = "<b>&_%|[red]x[/]$\\"
+    table = Table("t", "Title", ("set", "x"), ((Cell(bad), Cell("1 ± 2", "bold")),), "", ())
+    assert r"\<b\>&\_%\|\[red\]x\[/\]$\\" in markdown(table)
+    assert r"$<$b$>$\&\_\%|[red]x[/]\$\textbackslash{} & \textbf{1 $\pm$ 2} \\" in latex(table)
+    assert "&lt;b&gt;&amp;_%|[red]x[/]$\\" in as_html(table)
+    out = io.StringIO()
+    Console(file=out, width=80).print(terminal(table))
+    assert bad in out.getvalue()
+
+
+def test_nothing_is_cut_off_in_a_narrow_window() -> None:
+    out = io.StringIO()
+    Console(file=out, width=60).print(terminal(p_values(collect(three()))))
+    assert out.getvalue().count("…") == 2  # those of the two intervals
