@@ -152,7 +152,8 @@ class Study:
 def collect(runs: Iterable[Run]) -> Study:
     """Sort runs into rows of results, in the order of the paper, and note what is missing, failed or mixed.
 
-    Where runs of one data set, method and recipe have different settings or seeds, those with most runs are taken.
+    Where runs of one data set, method and recipe have different settings or seeds, those with most runs are taken; of
+    equals, those of the lowest seed, then the latest.
 
     Example:
         >>> collect([]).warnings
@@ -168,7 +169,7 @@ def collect(runs: Iterable[Run]) -> Study:
     rows: dict[tuple[str, str], dict[str, Result]] = {}
     for dataset, recipe, method in sorted(groups, key=_order):
         variants = groups[dataset, recipe, method]
-        chosen = max(variants.values(), key=lambda mine: (len(mine), max(run.finished for run in mine)))
+        chosen = max(variants.values(), key=lambda mine: (len(mine), -mine[0].seed, max(run.finished for run in mine)))
         if len(variants) > 1:
             others = sum(len(mine) for mine in variants.values()) - len(chosen)
             warnings.append(
