@@ -6,7 +6,8 @@
     python benchmarks/scale.py             # all three; --json PATH writes the numbers
 
 Start-up is left out: time runs from the end of the sixth block, when all workers have trained, to that of the last. The
-simulated cluster has no network and no GPUs: blocks last as long as drawn, the driver takes as long as it takes here.
+simulated cluster has no network and no GPUs: blocks last as long as drawn, the driver takes the CPU time it takes here,
+and --more for what is not in it: waiting for the disk, and Ray.
 """
 
 import sys
@@ -19,6 +20,7 @@ import heapq
 import json
 import random
 import resource
+import shutil
 import tempfile
 import time
 from collections import deque
@@ -50,14 +52,14 @@ def blocks_of(number: int, epochs: int, folder: Path) -> list[Block]:
 
 
 def seconds_of(run: Callable[..., Any], blocks: Sequence[Block], store: Path) -> dict[str, float]:
-    """Seconds a block and worker from the sixth block on, and how many of them were training."""
-    ends, trained = [], []
+    """Seconds a block from the sixth block on, how many of training, and how much of a CPU in this process."""
+    ends, driver, trained = [], [], []
     for (one,) in run(blocks, store, WORKERS):
         ends.append(time.perf_counter())
+        driver.append(time.process_time())
         trained.append(one.seconds)
-    number = len(blocks) - FIRST
-    wall = (ends[-1] - ends[FIRST - 1]) / number
-    return {"wall": wall, "total": wall * len(blocks), "trained": mean(trained[FIRST:])}
+    wall, own = ((times[-1] - times[FIRST - 1]) / (len(blocks) - FIRST) for times in (ends, driver))
+    return {"wall": wall, "total": wall * len(blocks), "trained": mean(trained[FIRST:]), "driver": own}
 
 
 def compare(number: int, epochs: int, rounds: int, folder: Path) -> dict[str, list[dict[str, float]]]:
@@ -104,14 +106,14 @@ def small(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Overhead of a block: worker time that is not training."""
     found = compare(args.small, 1, args.rounds, folder)
     table = Table("", title=f"{args.small} blocks of one epoch, {WORKERS} workers, medians of {args.rounds} rounds")
-    for heading in ("ms training", "ms overhead a block", "blocks a second", "5 % overhead at blocks of"):
+    headings = ("ms training", "ms overhead a block", "ms of the driver's CPU", "blocks a second", "5 % overhead at")
+    for heading in headings:
         table.add_column(heading, justify="right")
     for engine, rows in found.items():
-        trained, wall = (median(row[name] for row in rows) for name in ("trained", "wall"))
+        trained, wall, own = (median(row[name] for row in rows) for name in ("trained", "wall", "driver"))
         overhead = WORKERS * wall - trained
-        table.add_row(
-            engine, f"{1e3 * trained:.1f}", f"{1e3 * overhead:.1f}", f"{1 / wall:.0f}", f"{20 * overhead:.2f} s"
-        )
+        milliseconds = [f"{1e3 * one:.1f}" for one in (trained, overhead, own)]
+        table.add_row(engine, *milliseconds, f"{1 / wall:.0f}", f"{20 * overhead:.2f} s")
     console.print(table)
     return found
 
@@ -127,8 +129,8 @@ class Simulated:
         self.training: list[tuple[float, int, Block, Future[list[Run]]]] = []
         self.submitted = self.finished = 0
         self.driver = self.end = 0.0  # the driver's clock; the end of the last block
-        self.spent: list[float] = []  # by the driver on each block, really
-        self.turn = time.perf_counter()
+        self.spent: list[float] = []  # by the driver on each block, of a CPU
+        self.turn = time.process_time()
 
     def submit(self, block: Block, avoid: Sequence[str]) -> "Future[list[Run]]":
         """Queue a block."""
@@ -148,7 +150,7 @@ class Simulated:
         """Asked by the scheduler before it waits: then the next block ends."""
         full = self.submitted - self.finished == 2 * self.slots or self.submitted == len(self.durations)
         if full and self.training:
-            took = time.perf_counter() - self.turn if self.costs is None else self.costs[self.finished]
+            took = time.process_time() - self.turn if self.costs is None else self.costs[self.finished]
             self.spent.append(took)
             self.driver += took + self.more
             self.end, _, block, future = heapq.heappop(self.training)
@@ -157,7 +159,7 @@ class Simulated:
                 self._start(self.end)
             self.driver = max(self.driver, self.end)
             runs = [template(block, replica) for replica in block.replicas] if self.costs is None else []
-            self.turn = time.perf_counter()
+            self.turn = time.process_time()
             future.set_result(runs)
         return 2 * self.slots
 
@@ -216,7 +218,7 @@ def store(args: argparse.Namespace, _: Path) -> dict[str, Any]:
     shape = [one / mean(shape) for one in shape]
     found: dict[str, Any] = {"runs": len(blocks), "slots": args.slots, "more": args.more, "busy": {}}
     with tempfile.TemporaryDirectory() as temporary:
-        path = Path(temporary) / "study.sqlite"
+        path = (args.scratch or Path(temporary)) / "filled.sqlite"
         opened = Store(path)
         simulated = Simulated(args.slots, [30 * one for one in shape], args.more)
         with console.status("the scheduler, and the store"):
@@ -226,6 +228,8 @@ def store(args: argparse.Namespace, _: Path) -> dict[str, Any]:
         parts = [simulated.spent[at : at + len(blocks) // 4] for at in range(0, len(blocks), len(blocks) // 4)]
         found["driver_ms"] = {"median": [1e3 * median(part) for part in parts], "mean": 1e3 * mean(simulated.spent)}
         found["megabytes"] = path.stat().st_size / 1e6
+        if args.scratch:
+            opened = Store(Path(shutil.move(path, Path(temporary) / path.name)))
         found["driver_megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
         with console.status("the store"):
             found["store_ms"] = store_times(opened, recipes, each)
@@ -238,17 +242,17 @@ def store(args: argparse.Namespace, _: Path) -> dict[str, Any]:
     return found
 
 
-def store_times(opened: Store, recipes: Sequence[study.Recipe], each: int) -> dict[str, list[float]]:
-    """Milliseconds of eleven calls each, sorted."""
+def store_times(opened: Store, recipes: Sequence[study.Recipe], each: int) -> dict[str, dict[str, list[float]]]:
+    """Milliseconds of eleven calls each, sorted: by the clock, and of a CPU."""
     recipe = recipes[0]
 
-    def times(call: Callable[[int], Any]) -> list[float]:
+    def times(call: Callable[[int], Any]) -> dict[str, list[float]]:
         taken = []
         for turn in range(11):
-            start = time.perf_counter()
+            start, own = time.perf_counter(), time.process_time()
             call(turn)
-            taken.append(1e3 * (time.perf_counter() - start))
-        return sorted(taken)
+            taken.append((1e3 * (time.perf_counter() - start), 1e3 * (time.process_time() - own)))
+        return {name: sorted(column) for name, column in zip(("clock", "cpu"), zip(*taken, strict=True), strict=True)}
 
     found = {}
     for size in (1, 10, 100):
@@ -267,9 +271,16 @@ def store_times(opened: Store, recipes: Sequence[study.Recipe], each: int) -> di
 
 
 def print_store(found: dict[str, Any]) -> None:
-    table = Table("", "ms, median", "ms, worst of 11", title=f"a store of {found['runs']:,} runs of {EPOCHS} epochs")
+    table = Table(
+        "",
+        "ms, median",
+        "ms, worst of 11",
+        "ms of CPU, median",
+        title=f"a store of {found['runs']:,} runs of {EPOCHS} epochs",
+    )
     for name, times in found["store_ms"].items():
-        table.add_row(name, f"{median(times):.1f}", f"{times[-1]:.1f}")
+        numbers = (median(times["clock"]), times["clock"][-1], median(times["cpu"]))
+        table.add_row(name, *(f"{number:.1f}" for number in numbers))
     console.print(table)
     quarters = " ".join(f"{one:.2f}" for one in found["driver_ms"]["median"])
     console.print(
@@ -292,7 +303,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="of processes and Ray in turns")
     parser.add_argument("--runs", type=int, default=100_000, help="in the store")
     parser.add_argument("--slots", type=int, default=1_000, help="GPUs of the simulated cluster")
-    parser.add_argument("--more", type=float, default=0.0, help="seconds that Ray takes of the driver for a block")
+    parser.add_argument(
+        "--more", type=float, default=0.0, help="seconds that disk and Ray take of the driver for a block"
+    )
+    parser.add_argument("--scratch", type=Path, help="folder, in memory for instance, where the store is filled")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
     args = parser.parse_args()
     found = {}
