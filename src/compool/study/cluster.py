@@ -213,9 +213,12 @@ def _work(block: Block, graphs: GraphSet, key: int, queue: Any, often: float) ->
 
     def tell(block: Block, epoch: int, curves: Curves) -> None:
         nonlocal told
-        if epoch == block.recipe.epochs or time.monotonic() - told > often:
+        message = (key, node, epoch, last_rows(curves))
+        if epoch == block.recipe.epochs:
+            queue.put(message)  # in order, so that all have arrived when the result does
+        elif time.monotonic() - told > often:
             told = time.monotonic()
-            queue.actor.put_nowait.remote((key, node, epoch, last_rows(curves)))  # does not wait
+            queue.actor.put_nowait.remote(message)  # does not wait
 
     name = " ".join([platform.node(), node[:12], *(f"GPU {gpu}" for gpu in gpus)])
     return [replace(one, node=name) for one in run.train_block(block, tell, graphs)]
