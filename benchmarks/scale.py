@@ -215,7 +215,8 @@ def store(args: argparse.Namespace, _: Path) -> dict[str, Any]:
     blocks = [Block(one, 0, (replica,)) for one in recipes for replica in range(each)][: args.runs]
     draw = random.Random(1)
     shape = [draw.lognormvariate(0.0, 1.0) for _ in blocks]
-    shape = [one / mean(shape) for one in shape]
+    middle = sum(shape) / len(shape)
+    shape = [one / middle for one in shape]
     found: dict[str, Any] = {"runs": len(blocks), "slots": args.slots, "more": args.more, "busy": {}}
     with tempfile.TemporaryDirectory() as temporary:
         path = (args.scratch or Path(temporary)) / "filled.sqlite"
