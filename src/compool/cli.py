@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -140,7 +140,12 @@ def run(
     store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
     block: Annotated[int | None, typer.Option(help="Replicas in one training.", show_default="by free memory")] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Processes that train blocks.", show_default="one a core on the CPU, else one")
+        int | None,
+        typer.Option(help="Blocks that train at the same time.", show_default="one a core on the CPU, else one a GPU"),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Train on a Ray cluster; `local` starts one here.", show_default=False),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run.")] = False,
     with_report: Annotated[bool, typer.Option("--report/--no-report", help="Write the report at the end.")] = True,
@@ -152,6 +157,7 @@ def run(
     from rich.console import Console
 
     from compool import study
+    from compool.study import cluster
     from compool.study.progress import Progress
 
     names = datasets or ["communities"]
@@ -160,19 +166,21 @@ def run(
     changes = {} if epochs is None else {"epochs": epochs}
     try:
         chosen = [study.recipe(kind, name, recipe, **changes) for name in names for kind in methods]
-        plan = study.plan(chosen, wanted, seed, store, data, device, block, workers)
-    except (ValueError, OSError) as error:
-        raise _stop(str(error)) from None
-    there = len(chosen) * wanted - sum(len(one.replicas) for one in plan)
-    print(f"{sum(len(one.replicas) for one in plan)} trainings to do in {len(plan)} blocks, {there} in {store} already")
-    if dry_run:
-        for one in plan:
-            print(f"{one.name}: {len(one.replicas)} replicas on {one.device}, {one.recipe.epochs} epochs")
-        return
-    try:
-        if plan:
-            with Progress(plan) as progress, closing(study.execute(plan, store, workers, progress.epoch)) as finished:
-                for block_runs in finished:
+        with ExitStack() as stack:
+            place, execute = study.here, study.execute
+            if ray is not None:
+                stack.enter_context(cluster.connected(ray, workers))
+                place, execute = cluster.survey, cluster.execute
+            plan = study.plan(chosen, wanted, seed, store, data, device, block, workers, place)
+            todo = sum(len(one.replicas) for one in plan)
+            print(f"{todo} trainings to do in {len(plan)} blocks, {len(chosen) * wanted - todo} in {store} already")
+            if dry_run:
+                for one in plan:
+                    print(f"{one.name}: {len(one.replicas)} replicas on {one.device}, {one.recipe.epochs} epochs")
+                return
+            if plan:
+                progress = stack.enter_context(Progress(plan))
+                for block_runs in stack.enter_context(closing(execute(plan, store, workers, progress.epoch))):
                     progress.finished(block_runs)
         Console().print(_summary(list(study.Store(store).runs([one.dataset for one in chosen], methods))))
         if with_report:

@@ -4,11 +4,13 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from compool.study import Run, Store
+from compool.study.store import _MIGRATIONS, _encoded
 
 CODE = """
 import sys
@@ -80,6 +82,23 @@ def test_files_that_are_no_study(tmp_path: Path) -> None:
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(ValueError, match="was written by a newer version of compool"):
         Store(newer)
+
+
+def test_a_file_of_the_first_version_opens(tmp_path: Path) -> None:
+    path, run = tmp_path / "study.sqlite", example(0)
+    row = _encoded(run)
+    names = [name for name in row if name not in ("weights_checksum", "node", "reason")]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(_MIGRATIONS[0])
+        connection.execute("PRAGMA user_version = 1")
+        insert = f"INSERT INTO runs ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)})"
+        connection.execute(insert, {name: row[name] for name in names})
+    store = Store(path)
+    store.add([example(1, node="host 0123456789ab GPU 3", reason="lost", weights_checksum="89ab")])
+    assert list(store.runs()) == [
+        run,
+        example(1, node="host 0123456789ab GPU 3", reason="lost", weights_checksum="89ab"),
+    ]
 
 
 def writer(path: Path, first: int) -> subprocess.Popen[str]:

@@ -1,17 +1,19 @@
 """The paper's evaluation: recipes of methods on data sets, their training, and the store of their runs."""
 
 from compool.study.recipe import METHODS, Recipe, recipe, recipes
-from compool.study.run import Block, plan, run_here, train_block
+from compool.study.run import Block, Place, here, plan, run_here, train_block
 from compool.study.store import Run, Store
 from compool.study.workers import execute, run_on_workers
 
 __all__ = [
     "METHODS",
     "Block",
+    "Place",
     "Recipe",
     "Run",
     "Store",
     "execute",
+    "here",
     "plan",
     "recipe",
     "recipes",

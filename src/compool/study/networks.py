@@ -132,5 +132,5 @@ def train_again(run: Run, folder: Path | None, report: Report | None = None) -> 
         raise ValueError(f"replica {run.replica} of {run.dataset} {run.method} failed: there is no network to show")
     kept: list[Any] = []
     recipe = replace(recipe_of(run), epochs=run.epoch)
-    (again,) = training.train_block(Block(recipe, run.seed, (run.replica,), folder), report, kept.append)
+    (again,) = training.train_block(Block(recipe, run.seed, (run.replica,), folder), report, keep=kept.append)
     return kept[0].single(0), f"{again.curves['test'][-1] or 0:.1%}"

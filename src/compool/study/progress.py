@@ -22,6 +22,7 @@ class Progress:
         self.console = console or Console(stderr=True)
         self.total = sum(len(block.replicas) * block.recipe.epochs for block in plan)
         self.done = 0
+        self.epochs: dict[Block, int] = {}
         self.start = self.last = time.monotonic()
         self.bar = rich.progress.Progress(
             rich.progress.TextColumn("{task.description}"),
@@ -41,14 +42,15 @@ class Progress:
         self.bar.stop()
 
     def epoch(self, block: Block, epoch: int, curves: Curves) -> None:
-        """An epoch of a block is over."""
-        self.done += len(block.replicas)
+        """An epoch of a block is over; some may be left out, and a block that is trained again begins anew."""
+        self.done += len(block.replicas) * (epoch - self.epochs.get(block, 0))
+        self.epochs[block] = epoch
         text = f"{block.name}: {len(block.replicas)} replicas, epoch {epoch}/{block.recipe.epochs}, {_seen(curves)}"
         self.bar.update(self.task, completed=self.done, description=text)
         now = time.monotonic()
         if not self.console.is_terminal and now - self.last > EVERY:
             self.last = now
-            left = (now - self.start) * (self.total / self.done - 1)
+            left = (now - self.start) * (self.total / max(self.done, 1) - 1)
             self.console.print(f"{text}, {left:.0f} s left", soft_wrap=True, highlight=False)
 
     def finished(self, runs: Sequence[Run]) -> None:

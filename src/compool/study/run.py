@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -38,10 +38,37 @@ class Block:
         """What is trained, in words."""
         return f"{self.recipe.dataset} {self.recipe.method}"
 
+    @property
+    def source(self) -> tuple[str, Path | None]:
+        """Which data set, and where: equal for blocks that share one."""
+        return self.recipe.files or self.recipe.dataset, self.folder
+
     def halves(self) -> tuple["Block", "Block"]:
         """Two blocks of half the replicas."""
         middle = len(self.replicas) // 2
         return replace(self, replicas=self.replicas[:middle]), replace(self, replicas=self.replicas[middle:])
+
+
+class Place(NamedTuple):
+    """Where blocks are trained."""
+
+    device: str
+    """``"cpu"`` or ``"cuda"``."""
+    workers: int
+    """How many blocks at the same time."""
+    memory: int
+    """Bytes for each of them."""
+
+
+def here(device: str = "auto", workers: int | None = None) -> Place:
+    """What this machine has room for: on the CPU a process a core, as a second thread gains little; one on a GPU."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
+        raise ValueError(f"device must be cpu, cuda or auto, and there; got {device}")
+    workers = workers or (len(os.sched_getaffinity(0)) if device == "cpu" else 1)
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return Place(device, workers, (torch.cuda.mem_get_info()[0] if device == "cuda" else free) // workers)
 
 
 def load(recipe: Recipe, folder: Path | None) -> data.GraphSet:
@@ -68,6 +95,7 @@ def plan(
     device: str = "auto",
     size: int | None = None,
     workers: int | None = None,
+    place: Callable[[str, int | None], Place] = here,
 ) -> list[Block]:
     """The blocks that `number` replicas of each recipe lack in a store; reads the data sets, so that errors come first.
 
@@ -79,35 +107,23 @@ def plan(
         folder: where the data sets are.
         device: ``"cpu"``, ``"cuda"``, or ``"auto"``: a GPU if there is one.
         size: replicas in a block; by default by free memory, and no more than keep all workers busy.
-        workers: processes that will train; by default :func:`default_workers`.
+        workers: blocks that train at the same time; by default, as many as `place` has room for.
+        place: makes a :class:`Place` of device and workers: :func:`here`, or a cluster's.
     """
     for name, value in (("replicas", number), ("block", size), ("workers", workers)):
         if value is not None and value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
-        raise ValueError(f"device must be cpu, cuda or auto, and there; got {device}")
+    found = place(device, workers)
+    # Half the replicas take half the time on a CPU, but nearly all of it on a GPU: only idle ones are worth a cut
+    share = -(-found.workers // len(recipes)) if found.device == "cuda" else found.workers
     opened = Store(store) if store.exists() else None
     blocks = []
     for recipe in recipes:
         graphs = load(recipe, folder)
         data.features(graphs, recipe.features)
-        share = workers or default_workers(device)
-        most = size or min(block_size(recipe, graphs, _free_memory(device) // share), -(-number // share))
-        blocks += missing(opened, recipe, number, seed, most, folder, device)
+        most = size or min(block_size(recipe, graphs, found.memory), -(-number // share))
+        blocks += missing(opened, recipe, number, seed, most, folder, found.device)
     return blocks
-
-
-def default_workers(device: str) -> int:
-    """One process a core on the CPU, where a second thread gains little; one on a GPU."""
-    return len(os.sched_getaffinity(0)) if device == "cpu" else 1
-
-
-def _free_memory(device: str) -> int:
-    if device == "cuda":
-        return torch.cuda.mem_get_info()[0]
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def block_size(recipe: Recipe, graphs: data.GraphSet, free: int) -> int:
@@ -119,21 +135,26 @@ def block_size(recipe: Recipe, graphs: data.GraphSet, free: int) -> int:
 
 
 def train_block(
-    block: Block, report: Report | None = None, keep: Callable[[replicas.Network | replicas.GIN], None] | None = None
+    block: Block,
+    report: Report | None = None,
+    graphs: data.GraphSet | None = None,
+    keep: Callable[[replicas.Network | replicas.GIN], None] | None = None,
 ) -> list[Run]:
     """Train the replicas of a block; their runs. Without side effects: whoever calls this stores them.
 
     Args:
         block: what to train.
-        report: called after each epoch.
+        report: called after each epoch with the block, the epoch and the curves so far.
+        graphs: the block's data set, if it is at hand; by default it is loaded.
         keep: called with the networks as the last epoch left them.
     """
     recipe, start = block.recipe, time.perf_counter()
-    graphs = load(recipe, block.folder)
+    graphs = load(recipe, block.folder) if graphs is None else graphs
     features = data.features(graphs, recipe.features)
     splits = [data.split(graphs, replica, block.seed) for replica in block.replicas]
     streams = [_stream(graphs.name, block.seed, replica) for replica in block.replicas]
     networks = [_network(recipe, features.width, graphs.num_classes, int(weights)) for weights, _ in streams]
+    checksums = [_weights_checksum(network) for network in networks]
     stack = replicas.stack(networks).to(block.device)
     keys = torch.tensor([int(key) for _, key in streams], device=block.device)
     same = torch.ones(len(keys))
@@ -147,23 +168,9 @@ def train_block(
     )
     told = None if report is None else lambda epoch, curves: report(block, epoch, curves)
     trained = train(stack, replicas.Graphs(graphs, features, block.device), splits, keys, settings, told)
-    seconds = (time.perf_counter() - start) / len(splits)
+    common = _about(block, networks[0], _device_name(block.device), (time.perf_counter() - start) / len(splits))
     if keep is not None:
         keep(stack)
-    common: dict[str, Any] = {
-        "dataset": recipe.dataset,
-        "method": recipe.method,
-        "recipe": recipe.name,
-        "recipe_checksum": recipe.checksum,
-        "settings": asdict(recipe),
-        "seed": block.seed,
-        "parameters": sum(parameter.numel() for parameter in networks[0].parameters()),
-        "seconds": seconds,
-        "block": len(splits),
-        "device": _device_name(block.device),
-        "versions": {"compool": compool.__version__, "torch": torch.__version__, "python": platform.python_version()},
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
     runs = []
     for at, (replica, split) in enumerate(zip(block.replicas, splits, strict=True)):
         curves = {
@@ -173,13 +180,47 @@ def train_block(
         epoch = int(trained.epoch[at])
         found = {
             "status": "failed" if trained.failed[at] else "done",
+            "reason": "its loss or weights were no longer finite" if trained.failed[at] else "",
             "test": float(trained.test[at]) if epoch > 0 else None,
             "validation": float(trained.validation[at]) if epoch > 0 else None,
             "epoch": epoch if epoch > 0 else None,
             "kept": curves["kept"][epoch - 1] if epoch > 0 else [],
+            "weights_checksum": checksums[at],
         }
         runs.append(Run(replica=replica, split_checksum=split.checksum, curves=curves, **found, **common))
     return runs
+
+
+def failed_block(block: Block, graphs: data.GraphSet, reason: str) -> list[Run]:
+    """The runs of a block that could not be trained."""
+    network = block.recipe.network(data.features(graphs, block.recipe.features).width, graphs.num_classes)
+    common = _about(block, network, block.device, 0.0) | {"status": "failed", "reason": reason, "node": ""}
+    nothing: dict[str, Any] = {"test": None, "validation": None, "epoch": None, "kept": [], "curves": {}}
+    splits = [data.split(graphs, replica, block.seed) for replica in block.replicas]
+    return [
+        Run(replica=replica, split_checksum=split.checksum, **nothing, **common)
+        for replica, split in zip(block.replicas, splits, strict=True)
+    ]
+
+
+def _about(block: Block, network: torch.nn.Module, device: str, seconds: float) -> dict[str, Any]:
+    """What the runs of a block have in common."""
+    recipe = block.recipe
+    return {
+        "dataset": recipe.dataset,
+        "method": recipe.method,
+        "recipe": recipe.name,
+        "recipe_checksum": recipe.checksum,
+        "settings": asdict(recipe),
+        "seed": block.seed,
+        "parameters": sum(parameter.numel() for parameter in network.parameters()),
+        "seconds": seconds,
+        "block": len(block.replicas),
+        "device": device,
+        "node": platform.node(),
+        "versions": {"compool": compool.__version__, "torch": torch.__version__, "python": platform.python_version()},
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 def run_here(blocks: Sequence[Block], store: Store, report: Report | None = None) -> Generator[list[Run], None, None]:
@@ -213,6 +254,14 @@ def _network(recipe: Recipe, width: int, classes: int, seed: int) -> torch.nn.Mo
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return recipe.network(width, classes)
+
+
+def _weights_checksum(network: torch.nn.Module) -> str:
+    """Sixteen hexadecimal digits that change with any weight."""
+    digest = hashlib.sha256()
+    for parameter in network.parameters():
+        digest.update(parameter.detach().cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _device_name(device: str) -> str:

@@ -4,7 +4,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,9 @@ _MIGRATIONS = (
         PRIMARY KEY (dataset, method, recipe_checksum, seed, replica)
     ) STRICT
     """,
+    "ALTER TABLE runs ADD COLUMN weights_checksum TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE runs ADD COLUMN node TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE runs ADD COLUMN reason TEXT NOT NULL DEFAULT ''",
 )
 _JSON = ("settings", "kept", "versions", "curves")
 
@@ -53,7 +56,7 @@ class Run:
     replica: int
     split_checksum: str
     status: str
-    """``"done"``, or ``"failed"`` if its loss was no longer finite."""
+    """``"done"``, or ``"failed"`` for the `reason`."""
     test: float | None
     """Accuracy on the test graphs, at the epoch of the best validation accuracy."""
     validation: float | None
@@ -70,6 +73,12 @@ class Run:
     finished: str
     curves: dict[str, list[Any]]
     """What was seen in each epoch: loss, validation, test, kept."""
+    weights_checksum: str = ""
+    """Of the initial weights; empty if there were none, or the run is older than this field."""
+    node: str = ""
+    """The machine that trained it; on a cluster, Ray's name of the node and the GPU, too."""
+    reason: str = ""
+    """Why it failed."""
 
 
 class Store:
@@ -136,5 +145,5 @@ class Store:
 
 
 def _encoded(run: Run) -> dict[str, Any]:
-    row = asdict(run)
+    row = vars(run)  # asdict would copy every number of the curves, which takes as long as all the rest
     return row | {name: json.dumps(row[name]) for name in _JSON}

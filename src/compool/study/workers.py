@@ -5,26 +5,30 @@ import os
 import threading
 import time
 from collections.abc import Generator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import fields
 from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from compool.data import GraphSet
 from compool.replicas.trainer import Curves
 from compool.study import run
 from compool.study.run import Block, Report
+from compool.study.schedule import schedule
 from compool.study.store import Run, Store
 
 _queue: "Queue[Any] | None" = None  # of a worker: where it reports epochs
+_loaded: tuple[tuple[str, Path | None], GraphSet] | None = None  # of a worker: the data set of its last block
 
 
 def execute(
     blocks: Sequence[Block], store: Path, workers: int | None = None, report: Report | None = None
 ) -> Generator[list[Run], None, None]:
     """Train blocks here, or on several processes, and store each when it is finished."""
-    number = min(workers or run.default_workers(blocks[0].device), len(blocks))
+    number = min(workers or run.here(blocks[0].device).workers, len(blocks))
     if number == 1:
         return run.run_here(blocks, Store(store), report)
     return run_on_workers(blocks, Store(store), number, report)
@@ -45,20 +49,7 @@ def run_on_workers(
     threads = max(1, torch.get_num_threads() // workers)
     pool = ProcessPoolExecutor(workers, context, initializer=_start, initargs=(queue, threads))
     try:
-        todo: dict[Future[list[Run]], Block] = {pool.submit(_work, block): block for block in blocks}
-        while todo:
-            finished, _ = wait(todo, return_when=FIRST_COMPLETED)
-            for future in finished:
-                block = todo.pop(future)
-                try:
-                    runs = future.result()
-                except (MemoryError, torch.OutOfMemoryError):
-                    if len(block.replicas) == 1:
-                        raise
-                    todo |= {pool.submit(_work, half): half for half in block.halves()}
-                    continue
-                store.add(runs)
-                yield runs
+        yield from schedule(blocks, store, lambda block, _: pool.submit(_work, block), lambda: 2 * workers)
     finally:
         for process in list((pool._processes or {}).values()):
             process.terminate()
@@ -82,19 +73,29 @@ def _die_with(parent: int) -> None:
 
 
 def _work(block: Block) -> list[Run]:
-    return run.train_block(block, _tell)
+    global _loaded
+    if _loaded is None or _loaded[0] != block.source:
+        _loaded = block.source, run.load(block.recipe, block.folder)
+    return run.train_block(block, _tell, _loaded[1])
 
 
 def _tell(block: Block, epoch: int, curves: Curves) -> None:
-    """Send the last row of each curve."""
     assert _queue is not None
-    last = Curves(*(getattr(curves, name)[-1:] for name in ("loss", "validation", "test", "kept")))
-    arrays = [[row.numpy() for row in getattr(last, name)] for name in ("loss", "validation", "test", "kept")]
-    _queue.put((block, epoch, arrays))
+    _queue.put((block, epoch, last_rows(curves)))
+
+
+def last_rows(curves: Curves) -> list[list[Any]]:
+    """The last row of each curve, as arrays, for sending; :func:`from_rows` makes them curves again."""
+    return [[row.numpy() for row in getattr(curves, field.name)[-1:]] for field in fields(Curves)]
+
+
+def from_rows(rows: list[list[Any]]) -> Curves:
+    """Curves of one epoch."""
+    return Curves(*([torch.tensor(row) for row in curve] for curve in rows))
 
 
 def _listen(queue: "Queue[Any]", report: Report | None) -> None:
     while (message := queue.get()) is not None:
-        block, epoch, arrays = message
+        block, epoch, rows = message
         if report is not None:
-            report(block, epoch, Curves(*([torch.from_numpy(row) for row in rows] for rows in arrays)))
+            report(block, epoch, from_rows(rows))

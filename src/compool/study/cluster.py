@@ -1,0 +1,260 @@
+"""Blocks as tasks of a Ray cluster, one store. Ray is imported when it is used."""
+
+import logging
+import os
+import platform
+import socket
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from compool.data import GraphSet
+from compool.replicas.trainer import Curves
+from compool.study import run
+from compool.study.run import Block, Place, Report
+from compool.study.schedule import Lost, schedule
+from compool.study.store import Run, Store
+from compool.study.workers import from_rows, last_rows
+
+OFTEN = 0.5  # seconds between two looks for messages, and at least between two messages of a task
+MESSAGES = 200.0  # a second at most, of all tasks together
+SURVEYED = 10.0  # seconds between two looks at how large the cluster is
+# Read by Ray when it is imported: print no messages of nodes, report no use, and do not warn of a change to come
+QUIET = {
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".*",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+
+
+@contextmanager
+def connected(address: str, workers: int | None = None) -> Iterator[None]:
+    """Use a Ray cluster for a while.
+
+    Args:
+        address: of its head, as Ray takes it, or ``"local"``: a cluster of this machine alone, for so long.
+        workers: how many CPUs a local one offers; by default, all.
+    """
+    os.environ |= QUIET
+    try:
+        import ray
+    except ImportError:
+        raise RuntimeError("--ray needs Ray, which is not installed: pip install 'compool[ray]'") from None
+    own: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        if host and port.isdigit():  # Ray would try for minutes
+            socket.create_connection((host, int(port)), timeout=10).close()
+        ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **own)
+    except (RuntimeError, ValueError, OSError, OverflowError) as error:
+        raise RuntimeError(f"--ray {address}: no Ray cluster could be reached there ({_last_line(error)})") from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def survey(device: str = "auto", workers: int | None = None) -> Place:
+    """What there is room for in the cluster; for :func:`compool.study.plan`."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    nodes = [(node["NodeID"], node["Resources"]) for node in ray.nodes() if node["Alive"]]
+    cpus, gpus = (int(sum(has.get(kind, 0) for _, has in nodes)) for kind in ("CPU", "GPU"))
+    if device == "auto":
+        device = "cuda" if gpus else "cpu"
+    if device not in ("cpu", "cuda") or (device == "cuda" and not gpus):
+        raise ValueError(f"device must be cpu, cuda or auto, and in the cluster; got {device}")
+    if not cpus:
+        raise ValueError("the Ray cluster has no CPU for tasks")
+    if device == "cpu":
+        return Place(device, workers or cpus, min(int(has["memory"] / has["CPU"]) for _, has in nodes if "CPU" in has))
+    ask = ray.remote(num_cpus=0, num_gpus=0.01)(_gpu_memory)
+    there = [NodeAffinitySchedulingStrategy(node, soft=False) for node, has in nodes if "GPU" in has]
+    memory = min(ray.get([ask.options(scheduling_strategy=one).remote() for one in there]))
+    return Place(device, workers or gpus, int(memory * gpu_share(workers, gpus)))
+
+
+def gpu_share(workers: int | None, gpus: int) -> float:
+    """How much of a GPU each of some workers has: one, unless there are more workers than GPUs.
+
+    Example:
+        >>> gpu_share(None, 8), gpu_share(8, 8), gpu_share(9, 8), gpu_share(32, 8)
+        (1.0, 1.0, 0.5, 0.25)
+    """
+    return 1 / -(-(workers or 1) // gpus)
+
+
+def execute(
+    blocks: Sequence[Block], store: Path, workers: int | None = None, report: Report | None = None
+) -> Generator[list[Run], None, None]:
+    """Train blocks as tasks of the cluster, and store each when it is finished, in this process.
+
+    A task takes a CPU; for a GPU block also a GPU, or its share of one if there are more workers. Data sets go to a
+    node once. When the caller stops early, tasks are cancelled: what they were training is lost, what is stored is not.
+
+    Args:
+        blocks: what to train.
+        store: the study's file.
+        workers: blocks that train at the same time; by default one a GPU, or one a CPU.
+        report: called with a block, an epoch and its curves, at most twice a second for each block.
+    """
+    import ray
+    from ray.util.queue import Queue
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    needs: dict[str, float] = {"CPU": 1}
+    if blocks[0].device == "cuda":
+        needs["GPU"] = gpu_share(workers, int(ray.cluster_resources()["GPU"]))
+    # Ray gives each GPU task a process of its own, as one that has used a GPU cannot go to another
+    work = ray.remote(max_retries=0, num_cpus=1, num_gpus=needs.get("GPU", 0))(_work)
+    driver = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": driver})
+    sets: dict[tuple[str, Path | None], Any] = {}
+    tasks: dict[Future[list[Run]], tuple[int, Any]] = {}
+
+    def submit(block: Block, avoid: Sequence[str]) -> "Future[list[Run]]":
+        if block.source not in sets:
+            sets[block.source] = ray.put(run.load(block.recipe, block.folder))
+        task, key = work, mailbox.expect(block)
+        if any(avoid) and (others := _others(ray.nodes(), avoid, needs)):  # soft: if that is lost, too, any will do
+            task = work.options(scheduling_strategy=NodeAffinitySchedulingStrategy(others[0], soft=True))
+        often = max(OFTEN, room() / MESSAGES)
+        reference = task.remote(block, sets[block.source], key, queue, often)
+        future: Future[list[Run]] = reference.future()
+        tasks[future] = (key, reference)
+        return future
+
+    def result(future: "Future[list[Run]]") -> list[Run]:
+        key, _ = tasks.pop(future)
+        try:
+            return future.result()
+        except ray.exceptions.RayTaskError as error:  # raised by the training itself
+            if isinstance(error.cause, MemoryError | torch.OutOfMemoryError):
+                raise error.cause from None
+            node = mailbox.node(key) or "a node"
+            raise RuntimeError(f"{mailbox.blocks[key].name} on {node}: {_last_line(error.cause)}") from None
+        except ray.exceptions.RayError as error:
+            if isinstance(error, ray.exceptions.OutOfMemoryError) and len(mailbox.blocks[key].replicas) > 1:
+                raise MemoryError from None  # Ray ended it before the machine had none left
+            node = mailbox.node(key)
+            raise Lost(f"{type(error).__name__} on node {node or 'unknown'}", node) from None
+
+    room = _room(workers, needs)
+    with _Mailbox(queue, report) as mailbox:
+        try:
+            yield from schedule(blocks, Store(store), submit, room, result)
+        finally:
+            for _, reference in tasks.values():
+                ray.cancel(reference, force=True)
+
+
+class _Mailbox:
+    """Where tasks say where they are and how far they are; a thread reads it."""
+
+    def __init__(self, queue: Any, report: Report | None) -> None:
+        self.queue, self.report = queue, report
+        self.blocks: list[Block] = []
+        self.nodes: dict[int, str] = {}
+        self.lock = threading.Lock()
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._listen, daemon=True)
+
+    def expect(self, block: Block) -> int:
+        """A key for the messages of a task."""
+        self.blocks.append(block)
+        return len(self.blocks) - 1
+
+    def node(self, key: int) -> str:
+        """The node that a task said it was on; empty if it did not come so far."""
+        self._read()
+        return self.nodes.get(key, "")
+
+    def __enter__(self) -> "_Mailbox":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self.thread.join()
+        self._read()
+        self.queue.shutdown(force=True)
+
+    def _listen(self) -> None:
+        while not self.over.wait(OFTEN):
+            self._read()
+
+    def _read(self) -> None:
+        import ray
+
+        with self.lock, suppress(ray.exceptions.RayError):
+            for key, node, epoch, rows in self.queue.get_nowait_batch(self.queue.size()):
+                self.nodes[key] = node
+                if epoch and self.report is not None:
+                    self.report(self.blocks[key], epoch, from_rows(rows))
+
+
+def _work(block: Block, graphs: GraphSet, key: int, queue: Any, often: float) -> list[Run]:
+    """The task: train a block, and say so every `often` seconds."""
+    import ray
+
+    context = ray.get_runtime_context()
+    node, gpus = context.get_node_id(), context.get_accelerator_ids().get("GPU", [])
+    queue.put((key, node, 0, []))  # waits until it has arrived, so that the node is known if all is lost
+    torch.set_num_threads(1)
+    told = time.monotonic()
+
+    def tell(block: Block, epoch: int, curves: Curves) -> None:
+        nonlocal told
+        message = (key, node, epoch, last_rows(curves))
+        if epoch == block.recipe.epochs:
+            queue.put(message)  # in order, so that all have arrived when the result does
+        elif time.monotonic() - told > often:
+            told = time.monotonic()
+            queue.actor.put_nowait.remote(message)  # does not wait
+
+    name = " ".join([platform.node(), node[:12], *(f"GPU {gpu}" for gpu in gpus)])
+    return [replace(one, node=name) for one in run.train_block(block, tell, graphs)]
+
+
+def _others(nodes: Sequence[dict[str, Any]], avoid: Sequence[str], needs: dict[str, float]) -> list[str]:
+    """The nodes that can do the work and are not to be avoided."""
+    able = [
+        one for one in nodes if one["Alive"] and all(one["Resources"].get(kind, 0) >= needs[kind] for kind in needs)
+    ]
+    return [one["NodeID"] for one in able if one["NodeID"] not in avoid]
+
+
+def _room(workers: int | None, needs: dict[str, float]) -> Callable[[], int]:
+    """How many blocks may be under way: so many workers, or twice what the cluster can train now if that is less, so
+    that it never waits for the next and may grow.
+    """
+    import ray
+
+    most, looked = 0, -SURVEYED
+
+    def room() -> int:
+        nonlocal most, looked
+        if time.monotonic() - looked >= SURVEYED:
+            looked, has = time.monotonic(), ray.cluster_resources()
+            slots = int(min(has.get(kind, 0) / amount for kind, amount in needs.items()))
+            most = workers if workers is not None and workers < slots else max(2, 2 * slots)
+        return most
+
+    return room
+
+
+def _gpu_memory() -> int:
+    return torch.cuda.mem_get_info()[0]
+
+
+def _last_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[-1].strip()}" if lines else type(error).__name__

@@ -1,0 +1,76 @@
+"""Which block is trained next, and what becomes of it: one loop for processes and clusters."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
+from queue import SimpleQueue
+
+import torch
+
+from compool.study import run
+from compool.study.run import Block
+from compool.study.store import Run, Store
+
+_log = logging.getLogger(__name__)
+RETRIES = 3  # of a block whose worker was lost
+
+
+class Lost(Exception):
+    """The worker that trained a block is gone."""
+
+    def __init__(self, reason: str, node: str = "") -> None:
+        super().__init__(reason)
+        self.node = node
+        """Where it was, if that is known."""
+
+
+def schedule(
+    blocks: Sequence[Block],
+    store: Store,
+    submit: Callable[[Block, Sequence[str]], "Future[list[Run]]"],
+    most: Callable[[], int],
+    result: Callable[["Future[list[Run]]"], list[Run]] = Future.result,
+) -> Generator[list[Run], None, None]:
+    """Have blocks trained elsewhere, and store each when it is finished.
+
+    A block that is too large for the memory is halved. One whose worker is lost is tried again, three times, and then
+    stored as failed.
+
+    Args:
+        blocks: what to train.
+        store: where to keep the runs.
+        submit: starts a block, given the nodes where it was lost before.
+        most: how many blocks may be under way; asked each time that one is finished.
+        result: the runs of a future that is done; raises :class:`Lost` if the worker was.
+    """
+    todo: deque[tuple[Block, tuple[Lost, ...]]] = deque((block, ()) for block in blocks)
+    running: dict[Future[list[Run]], tuple[Block, tuple[Lost, ...]]] = {}
+    finished: SimpleQueue[Future[list[Run]]] = SimpleQueue()  # waiting on it does not take longer with more blocks
+    while todo or running:
+        while len(running) < most() and todo:
+            block, losses = todo.popleft()
+            future = submit(block, [loss.node for loss in losses])
+            running[future] = (block, losses)
+            future.add_done_callback(finished.put)
+        future = finished.get()
+        block, losses = running.pop(future)
+        try:
+            runs = result(future)
+        except (MemoryError, torch.OutOfMemoryError):
+            if len(block.replicas) == 1:
+                raise
+            todo.extendleft((half, ()) for half in reversed(block.halves()))
+            continue
+        except Lost as loss:
+            losses = (*losses, loss)
+            if len(losses) <= RETRIES:
+                _log.warning(
+                    "%s: a worker was lost (%s); trying again, %d of %d", block.name, loss, len(losses), RETRIES
+                )
+                todo.appendleft((block, losses))
+                continue
+            reason = f"its worker was lost {len(losses)} times; the last time: {loss}"
+            runs = run.failed_block(block, run.load(block.recipe, block.folder), reason)
+        store.add(runs)
+        yield runs

@@ -1,0 +1,225 @@
+"""A real Ray cluster of two nodes on this machine, beside a head that trains nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from typer.testing import CliRunner
+
+from compool import study
+from compool.cli import app
+from compool.data import communities
+from compool.study import cluster
+from compool.study.cluster import _others
+
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray: pip install 'compool[ray]'")
+
+
+class Nodes:
+    """A cluster."""
+
+    def __init__(self) -> None:
+        os.environ |= cluster.QUIET
+        from ray.cluster_utils import Cluster
+
+        quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
+        head = {"num_cpus": 0, "include_dashboard": False, "_system_config": quick}
+        self.cluster = Cluster(initialize_head=True, head_node_args=head)
+        self.nodes = [self.cluster.add_node(num_cpus=1) for _ in range(2)]
+        self.address: str = self.cluster.address
+
+    def kill(self, at: int) -> str:
+        """Kill a node's processes; its name."""
+        node = self.nodes.pop(at)
+        self.cluster.remove_node(node, allow_graceful=False)
+        return str(node.node_id)
+
+    def add(self) -> None:
+        """Have two again."""
+        while len(self.nodes) < 2:
+            self.nodes.append(self.cluster.add_node(num_cpus=1))
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    found = Nodes()
+    yield found
+    found.cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hundred generated graphs, as a file."""
+    path = tmp_path_factory.mktemp("data")
+    communities(99).save(path / "SMALL.npz")
+    return path
+
+
+def recipe(method: str = "component", **changes: Any) -> study.Recipe:
+    return study.recipe(method, "SMALL", **{"epochs": 2, "hidden": 4} | changes)
+
+
+def numbers(path: Path) -> list[study.Run]:
+    """What was stored, without where and when."""
+    return [replace(run, node="", seconds=0.0, finished="") for run in study.Store(path).runs()]
+
+
+@needs_ray
+def test_the_same_numbers_everywhere(nodes: Nodes, folder: Path, tmp_path: Path) -> None:
+    recipes = [recipe(method) for method in study.METHODS]
+    here, processes, ray = (tmp_path / name for name in ("here", "processes", "ray"))
+    blocks = study.plan(recipes, 3, 5, here, folder, "cpu", size=2)
+    list(study.execute(blocks, here, workers=1))
+    list(study.execute(blocks, processes, workers=2))
+    seen: dict[tuple[str, tuple[int, ...]], int] = {}
+
+    def report(block: study.Block, epoch: int, curves: Any) -> None:
+        assert len(curves.loss[-1]) == len(block.replicas)
+        seen[block.recipe.method, block.replicas] = epoch
+
+    with cluster.connected(nodes.address):
+        assert cluster.survey("auto", None)[:2] == ("cpu", 2)
+        with pytest.raises(ValueError, match="and in the cluster; got cuda"):
+            cluster.survey("cuda", None)
+        assert study.plan(recipes, 3, 5, here, folder, "cpu", 2, place=cluster.survey) == []
+        list(cluster.execute(blocks, ray, report=report))
+    assert len(numbers(here)) == 9
+    assert numbers(here) == numbers(processes) == numbers(ray)
+    assert len({run.weights_checksum for run in numbers(ray)}) == 9
+    assert seen == {(block.recipe.method, block.replicas): 2 for block in blocks}
+    assert {run.node.split()[-1] for run in study.Store(ray).runs()} <= {node.node_id[:12] for node in nodes.nodes}
+
+
+@needs_ray
+def test_a_node_is_killed(nodes: Nodes, folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    blocks = [study.Block(recipe(epochs=20), 0, (replica,), folder) for replica in range(8)]
+    killed = ""
+    with cluster.connected(nodes.address):
+        for (run,) in cluster.execute(blocks, tmp_path / "ray"):
+            if not killed and run.node.endswith(nodes.nodes[1].node_id[:12]):
+                killed = nodes.kill(1)
+    nodes.add()
+    runs = list(study.Store(tmp_path / "ray").runs())
+    assert [(run.replica, run.status) for run in runs] == [(replica, "done") for replica in range(8)]
+    assert killed
+    assert "a worker was lost (NodeDiedError on node" in caplog.text
+
+
+@needs_ray
+def test_a_block_whose_worker_is_lost_each_time(
+    nodes: Nodes, folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A training that would take hours, and whose process is killed when it reports."""
+    endless = study.Block(recipe(epochs=10**6), 0, (0, 1), folder)
+
+    def kill(*_: Any) -> None:
+        for process in psutil.process_iter(["name", "cmdline"]):
+            if "ray::_work" in " ".join(process.info["cmdline"] or []):
+                process.kill()
+
+    with cluster.connected(nodes.address):
+        (runs,) = cluster.execute([endless], tmp_path / "ray", report=kill)
+    assert list(study.Store(tmp_path / "ray").runs()) == runs
+    assert [(run.replica, run.status) for run in runs] == [(0, "failed"), (1, "failed")]
+    assert runs[0].reason.startswith("its worker was lost 4 times; the last time: WorkerCrashedError on node ")
+    lost = [message.split("node ")[1].split(")")[0] for message in caplog.messages]
+    assert lost[0] != lost[1]  # elsewhere
+    assert {*lost} == {node.node_id for node in nodes.nodes}
+
+
+@contextmanager
+def driver(nodes: Nodes, folder: Path, store: Path) -> Iterator["subprocess.Popen[str]"]:
+    settings = folder / "long.toml"
+    settings.write_text("hidden = 4\nepochs = 20\n")
+    command = [sys.executable, "-c", "from compool.cli import app; app()", "run", "SMALL", "--method", "component"]
+    command += ["--recipe", str(settings), "--data", str(folder), "--store", str(store), "--replicas", "10", "--block"]
+    command += ["1", "--ray", nodes.address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def until_stored(process: "subprocess.Popen[str]") -> str:
+    assert process.stderr is not None
+    return next(line for line in process.stderr if "replicas stored" in line)
+
+
+@needs_ray
+def test_the_driver_is_stopped_and_killed_and_started_again(nodes: Nodes, folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "ray"
+    with driver(nodes, folder, store) as process:
+        until_stored(process)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=300)
+    assert process.returncode == 2
+    assert errors.splitlines()[-1].startswith("compool: stopped; finished blocks are in ")
+    assert "Traceback" not in errors
+    assert nothing_trains(nodes)
+    with driver(nodes, folder, store) as process:
+        until_stored(process)  # and killed
+    first = {run.replica: run for run in study.Store(store).runs()}
+    assert 2 <= len(first) < 10
+    with driver(nodes, folder, store) as process:
+        out, errors = process.communicate(timeout=300)
+    assert process.returncode == 0
+    assert f"{10 - len(first)} trainings to do in {10 - len(first)} blocks, {len(first)} in" in out
+    runs = {run.replica: run for run in study.Store(store).runs()}
+    assert sorted(runs) == list(range(10))
+    assert first.items() <= runs.items()
+    assert all("SMALL" in line for line in errors.splitlines())  # Ray says nothing
+
+
+def nothing_trains(nodes: Nodes) -> bool:
+    import ray
+
+    end = time.monotonic() + 60
+    with cluster.connected(nodes.address):
+        while ray.available_resources().get("CPU") != 2 and time.monotonic() < end:
+            time.sleep(0.2)
+        return bool(ray.available_resources().get("CPU") == 2)
+
+
+@needs_ray
+def test_an_error_in_a_task_is_one_line(nodes: Nodes, folder: Path, tmp_path: Path) -> None:
+    """Device cuda is nowhere: torch says so on the worker."""
+    wrong = study.Block(recipe(), 0, (0,), folder, device="cpu:1:2")
+    with cluster.connected(nodes.address), pytest.raises(RuntimeError, match=r"SMALL component on [0-9a-f]+: Runtime"):
+        list(cluster.execute([wrong], tmp_path / "ray"))
+
+
+@needs_ray
+def test_no_cluster_there() -> None:
+    result = CliRunner().invoke(app, ["run", "--ray", "127.0.0.1:1"])
+    assert result.exit_code == 2
+    assert result.stderr.strip() == (
+        "compool: --ray 127.0.0.1:1: no Ray cluster could be reached there "
+        "(ConnectionRefusedError: [Errno 111] Connection refused)"
+    )
+
+
+def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    result = CliRunner().invoke(app, ["run", "--ray", "local"])
+    assert result.exit_code == 2
+    assert result.stderr.strip() == "compool: --ray needs Ray, which is not installed: pip install 'compool[ray]'"
+
+
+def test_other_nodes() -> None:
+    def node(name: str, alive: bool = True, **resources: float) -> dict[str, Any]:
+        return {"NodeID": name, "Alive": alive, "Resources": resources}
+
+    nodes = [node("a", CPU=4), node("b", CPU=4, GPU=1), node("c", False, CPU=4), node("d"), node("e", CPU=1)]
+    assert _others(nodes, ["a"], {"CPU": 1}) == ["b", "e"]
+    assert _others(nodes, ["a", "b"], {"CPU": 1, "GPU": 0.5}) == []
