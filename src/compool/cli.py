@@ -122,7 +122,8 @@ def recipes(
 
 @app.command(
     epilog="Examples:  `compool run`,  `compool run PROTEINS NCI1 --data ~/data --replicas 10`,  "
-    "`compool run COLLAB --method gin --recipe paper --epochs 50`"
+    "`compool run COLLAB --method gin --recipe paper --epochs 50`,  "
+    "`compool run NCI1 --method component --set lr=1e-3,3e-3 --set dropout=0,0.1 --replicas 5`"
 )
 def run(
     datasets: Annotated[
@@ -132,6 +133,12 @@ def run(
     recipe: Annotated[str, typer.Option(help="fast, paper, or a TOML file of settings.")] = "fast",
     number: Annotated[
         int | None, typer.Option("--replicas", help="Trainings of each.", show_default="100, or 20 of the communities")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE,…", help="Change a setting; several values: a sweep.", show_default=False
+        ),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs.", show_default="the recipe's")] = None,
     seed: Annotated[int, typer.Option(help="The study's seed.")] = 0,
@@ -165,7 +172,8 @@ def run(
     wanted = (100 if datasets else 20) if number is None else number
     changes = {} if epochs is None else {"epochs": epochs}
     try:
-        chosen = [study.recipe(kind, name, recipe, **changes) for name in names for kind in methods]
+        pairs = [(kind, name) for name in names for kind in methods]
+        chosen = [one for kind, name in pairs for one in study.variants(kind, name, recipe, settings or (), **changes)]
         with ExitStack() as stack:
             place, execute = study.here, study.execute
             if ray is not None:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from compool.data import features, load
-from compool.study import METHODS, recipe, recipes
+from compool.study import METHODS, recipe, recipes, variants
 
 # Parameters as the paper counts them; IMDB with the feature widths of its released code
 PAPER = {
@@ -130,3 +130,16 @@ def test_changes_and_files(tmp_path: Path) -> None:
 def test_wrong_arguments(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         recipe(**{"method": "component", "dataset": "NCI1"} | arguments)
+
+
+def test_settings_at_their_defaults_do_not_change_the_checksum() -> None:
+    one = recipe("component", "NCI1")
+    assert recipe("component", "NCI1", ratio=0.5, jump=False).checksum == one.checksum
+    assert recipe("component", "NCI1", jump=True).checksum != one.checksum
+    assert one.checksum == "8d1db5b9797ffb8f"  # runs that are stored are found by it
+
+
+@pytest.mark.parametrize("setting", ["lr", "speed=3", "lr=fast", "=3"])
+def test_settings_that_are_none(setting: str) -> None:
+    with pytest.raises(ValueError, match=r"NAME=VALUE|lr must be a number"):
+        variants("component", "NCI1", settings=[setting])

@@ -34,6 +34,29 @@ def test_runs_are_stored_and_gaps_filled(tmp_path: Path) -> None:
     assert len(study.plan([small()], 5, 1, path, device="cpu", size=5)) == 1  # another seed
 
 
+def test_a_sweep_is_one_training(tmp_path: Path) -> None:
+    path, wanted = tmp_path / "study.sqlite", {"epochs": 2, "hidden": 4}
+    swept = study.variants("component", "communities", settings=["lr=1e-3,0.01", "dropout=0,0.5"], **wanted)
+    (block,) = study.plan(swept, 2, 0, path, device="cpu", workers=1)
+    assert block.replicas == (0, 1) * 4
+    store = study.Store(path)
+    list(study.run_here(block.halves(), store))
+    runs = list(store.runs())
+    assert {(run.recipe, run.replica) for run in runs} == {
+        (f"fast lr={lr} dropout={dropout}", replica)
+        for lr in (0.001, 0.01)
+        for dropout in (0, 0.5)
+        for replica in (0, 1)
+    }
+    assert study.plan(swept, 2, 0, path, device="cpu") == []
+    (alone,) = study.train_block(study.Block(swept[3], 0, (1,)))  # as if trained by itself
+    (same,) = (run for run in runs if run.recipe_checksum == swept[3].checksum and run.replica == 1)
+    assert alone.curves["loss"] == pytest.approx(same.curves["loss"], abs=1e-4)
+    assert same.settings["lr"] == 0.01
+    others = study.variants("component", "communities", settings=["hidden=4,8"], epochs=2)
+    assert len(study.plan(others, 2, 0, path, device="cpu", workers=1)) == 2  # not of one shape: two trainings
+
+
 @pytest.mark.parametrize("method", study.METHODS)
 def test_what_a_run_says(method: str) -> None:
     block = study.Block(small(method), seed=3, replicas=(4, 7))

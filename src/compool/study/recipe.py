@@ -3,10 +3,11 @@
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,8 @@ class Recipe:
     weights: str = "merged"
     symmetric: bool = False
     threshold: float | None = None
+    ratio: float = 0.5
+    jump: bool = False
 
     def __post_init__(self) -> None:
         for name, allowed in (("method", METHODS), ("optimizer", ("adam", "adamw"))):
@@ -57,6 +60,9 @@ class Recipe:
         for name in ("hidden", "epochs", "batch", "halve"):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {getattr(self, name)!r}")
+        for name in ("lr", "weight_decay", "dropout", "ratio"):
+            if not isinstance(getattr(self, name), int | float):
+                raise ValueError(f"{name} must be a number, got {getattr(self, name)!r}")
         if not self.lr > 0 or not self.weight_decay >= 0:
             raise ValueError(f"lr must be above and weight_decay not below 0, got {self.lr} and {self.weight_decay}")
 
@@ -69,7 +75,7 @@ class Recipe:
             raise ValueError(f"there is no recipe for {self.dataset}: give in_channels and num_classes")
         if self.layers == "GIN":
             return GIN(width, self.hidden, classes, self.dropout, self.readout)
-        pooling = (self.threshold, self.weights, self.symmetric)
+        pooling = (self.threshold, self.weights, self.symmetric, self.ratio, self.jump)
         return Network(self.layers, width, self.hidden, classes, self.dropout, self.readout, *pooling)
 
     @cached_property
@@ -81,10 +87,20 @@ class Recipe:
 
     @cached_property
     def checksum(self) -> str:
-        """Sixteen hexadecimal digits that change with any setting."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+        """Sixteen hexadecimal digits that change with any setting.
+
+        Settings at their defaults do not count, so that a setting that is new leaves old runs as they are.
+        """
+        given = {key: value for key, value in asdict(self).items() if key not in _DEFAULTS or value != _DEFAULTS[key]}
+        return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def common(self) -> "Recipe":
+        """The same for recipes whose replicas can be trained together: without what they may differ in."""
+        return replace(self, name="", lr=1.0, weight_decay=0.0, dropout=0.0, threshold=None)
 
 
+_DEFAULTS = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
 _KEYS = {field.name for field in fields(Recipe)} - {"method", "dataset", "name"}
 
 
@@ -125,6 +141,44 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
     for layer in layers:
         settings |= layer.get(which, {})
     return Recipe(method=method, dataset=dataset, name=name, **(settings | own | changes))
+
+
+def variants(
+    method: str, dataset: str, name: str = "fast", settings: Sequence[str] = (), **changes: Any
+) -> list[Recipe]:
+    """Recipes with settings changed, one for each combination of values; their names tell them apart.
+
+    Args:
+        method: see :func:`recipe`.
+        dataset: see :func:`recipe`.
+        name: see :func:`recipe`.
+        settings: each ``NAME=VALUE``, or several values with commas between, as in TOML; text needs no quotes.
+        changes: settings to change in all of them, which their names do not tell.
+
+    Example:
+        >>> [one.name for one in variants("gin", "NCI1", settings=["lr=0.01,0.02", "readout=mean"])]
+        ['fast lr=0.01 readout=mean', 'fast lr=0.02 readout=mean']
+    """
+    choices = []
+    for setting in settings:
+        key, equals, values = setting.partition("=")
+        if not equals or key not in _KEYS:
+            known = ", ".join(sorted(_KEYS))
+            raise ValueError(f"a setting must be NAME=VALUE, and its name one of {known}; got {setting!r}")
+        choices.append([(key, _value(value)) for value in values.split(",")])
+    made = []
+    for chosen in product(*choices):
+        one = recipe(method, dataset, name, **changes | dict(chosen))
+        made.append(replace(one, name=" ".join([one.name, *(f"{key}={value}" for key, value in chosen)])))
+    return made
+
+
+def _value(text: str) -> Any:
+    """A number or true or false as TOML has them, else the text itself."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text.strip()
 
 
 def datasets(method: str) -> list[str]:

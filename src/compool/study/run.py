@@ -32,6 +32,13 @@ class Block:
     folder: Path | None = None
     """Where the data set is; None: generated, cached, or downloaded."""
     device: str = "cpu"
+    variants: tuple[Recipe, ...] = ()
+    """The recipe of each replica, where they differ: in settings that replicas of one training may differ in."""
+
+    @property
+    def recipes(self) -> tuple[Recipe, ...]:
+        """The recipe of each replica."""
+        return self.variants or (self.recipe,) * len(self.replicas)
 
     @property
     def name(self) -> str:
@@ -46,7 +53,11 @@ class Block:
     def halves(self) -> tuple["Block", "Block"]:
         """Two blocks of half the replicas."""
         middle = len(self.replicas) // 2
-        return replace(self, replicas=self.replicas[:middle]), replace(self, replicas=self.replicas[middle:])
+        low, high = slice(middle), slice(middle, None)
+        return tuple(  # type: ignore[return-value]
+            replace(self, recipe=self.recipes[part][0], replicas=self.replicas[part], variants=self.variants[part])
+            for part in (low, high)
+        )
 
 
 class Place(NamedTuple):
@@ -77,13 +88,28 @@ def load(recipe: Recipe, folder: Path | None) -> data.GraphSet:
 
 
 def missing(
-    store: Store | None, recipe: Recipe, number: int, seed: int, size: int, folder: Path | None, device: str
+    store: Store | None,
+    recipes: Sequence[Recipe],
+    number: int,
+    seed: int,
+    size: int,
+    folder: Path | None,
+    device: str,
 ) -> list[Block]:
-    """Blocks of at most `size` replicas for those of replicas 0 to `number` − 1 that the store has not."""
-    there = store.replicas(recipe.dataset, recipe.method, recipe.checksum, seed) if store else set()
-    todo = [replica for replica in range(number) if replica not in there]
-    parts = [tuple(todo[at : at + size]) for at in range(0, len(todo), size)]
-    return [Block(recipe, seed, part, folder, device) for part in parts]
+    """Blocks of at most `size` for those of replicas 0 to `number` − 1 of each recipe that the store has not.
+
+    The recipes may only differ in what replicas of one training may differ in.
+    """
+    todo: list[tuple[Recipe, int]] = []
+    for recipe in recipes:
+        there = store.replicas(recipe.dataset, recipe.method, recipe.checksum, seed) if store else set()
+        todo += [(recipe, replica) for replica in range(number) if replica not in there]
+    blocks = []
+    for at in range(0, len(todo), size):
+        variants, parts = zip(*todo[at : at + size], strict=True)
+        several = variants if len(set(variants)) > 1 else ()
+        blocks.append(Block(variants[0], seed, parts, folder, device, several))
+    return blocks
 
 
 def plan(
@@ -98,6 +124,8 @@ def plan(
     place: Callable[[str, int | None], Place] = here,
 ) -> list[Block]:
     """The blocks that `number` replicas of each recipe lack in a store; reads the data sets, so that errors come first.
+
+    Recipes that only differ in what replicas may, such as the learning rate, share blocks: a sweep is one training.
 
     Args:
         recipes: what to train.
@@ -115,14 +143,17 @@ def plan(
             raise ValueError(f"{name} must be at least 1, got {value}")
     found = place(device, workers)
     # Half the replicas take half the time on a CPU, but nearly all of it on a GPU: only idle ones are worth a cut
-    share = -(-found.workers // len(recipes)) if found.device == "cuda" else found.workers
+    groups: dict[Recipe, list[Recipe]] = {}
+    for recipe in recipes:
+        groups.setdefault(recipe.common, []).append(recipe)
+    share = -(-found.workers // len(groups)) if found.device == "cuda" else found.workers
     opened = Store(store) if store.exists() else None
     blocks = []
-    for recipe in recipes:
-        graphs = load(recipe, folder)
-        data.features(graphs, recipe.features)
-        most = size or min(block_size(recipe, graphs, found.memory), -(-number // share))
-        blocks += missing(opened, recipe, number, seed, most, folder, found.device)
+    for alike in groups.values():
+        graphs = load(alike[0], folder)
+        data.features(graphs, alike[0].features)
+        most = size or min(block_size(alike[0], graphs, found.memory), -(-number * len(alike) // share))
+        blocks += missing(opened, alike, number, seed, most, folder, found.device)
     return blocks
 
 
@@ -153,17 +184,19 @@ def train_block(
     features = data.features(graphs, recipe.features)
     splits = [data.split(graphs, replica, block.seed) for replica in block.replicas]
     streams = [_stream(graphs.name, block.seed, replica) for replica in block.replicas]
-    networks = [_network(recipe, features.width, graphs.num_classes, int(weights)) for weights, _ in streams]
+    networks = [
+        _network(one, features.width, graphs.num_classes, int(weights))
+        for one, (weights, _) in zip(block.recipes, streams, strict=True)
+    ]
     checksums = [_weights_checksum(network) for network in networks]
     stack = replicas.stack(networks).to(block.device)
     keys = torch.tensor([int(key) for _, key in streams], device=block.device)
-    same = torch.ones(len(keys))
     settings = Settings(
         recipe.epochs,
         recipe.batch,
-        same * recipe.lr,
+        torch.tensor([one.lr for one in block.recipes]),
         recipe.halve,
-        same * recipe.weight_decay,
+        torch.tensor([one.weight_decay for one in block.recipes]),
         recipe.optimizer == "adamw",
     )
     told = None if report is None else lambda epoch, curves: report(block, epoch, curves)
@@ -187,6 +220,7 @@ def train_block(
             "kept": curves["kept"][epoch - 1] if epoch > 0 else [],
             "weights_checksum": checksums[at],
         }
+        found |= _settings(block.recipes[at])
         runs.append(Run(replica=replica, split_checksum=split.checksum, curves=curves, **found, **common))
     return runs
 
@@ -198,9 +232,14 @@ def failed_block(block: Block, graphs: data.GraphSet, reason: str) -> list[Run]:
     nothing: dict[str, Any] = {"test": None, "validation": None, "epoch": None, "kept": [], "curves": {}}
     splits = [data.split(graphs, replica, block.seed) for replica in block.replicas]
     return [
-        Run(replica=replica, split_checksum=split.checksum, **nothing, **common)
-        for replica, split in zip(block.replicas, splits, strict=True)
+        Run(replica=replica, split_checksum=split.checksum, **nothing, **_settings(recipe), **common)
+        for recipe, replica, split in zip(block.recipes, block.replicas, splits, strict=True)
     ]
+
+
+def _settings(recipe: Recipe) -> dict[str, Any]:
+    """What a run says of its recipe."""
+    return {"recipe": recipe.name, "recipe_checksum": recipe.checksum, "settings": asdict(recipe)}
 
 
 def _about(block: Block, network: torch.nn.Module, device: str, seconds: float) -> dict[str, Any]:
@@ -209,9 +248,6 @@ def _about(block: Block, network: torch.nn.Module, device: str, seconds: float) 
     return {
         "dataset": recipe.dataset,
         "method": recipe.method,
-        "recipe": recipe.name,
-        "recipe_checksum": recipe.checksum,
-        "settings": asdict(recipe),
         "seed": block.seed,
         "parameters": sum(parameter.numel() for parameter in network.parameters()),
         "seconds": seconds,
