@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,8 @@ class Store:
         """Which replicas are there."""
         query = "SELECT replica FROM runs WHERE dataset = ? AND method = ? AND recipe_checksum = ? AND seed = ?"
         with self._connection() as connection:
-            return {row["replica"] for row in connection.execute(query, (dataset, method, recipe_checksum, seed))}
+            connection.row_factory = None  # plain tuples, in half the time
+            return set(chain.from_iterable(connection.execute(query, (dataset, method, recipe_checksum, seed))))
 
 
 def _encoded(run: Run) -> dict[str, Any]:
