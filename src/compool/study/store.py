@@ -5,7 +5,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -140,10 +139,14 @@ class Store:
 
     def replicas(self, dataset: str, method: str, recipe_checksum: str, seed: int) -> set[int]:
         """Which replicas are there."""
-        query = "SELECT replica FROM runs WHERE dataset = ? AND method = ? AND recipe_checksum = ? AND seed = ?"
+        # One row of all, as fetching 100,000 rows takes longer than reading them
+        query = (
+            "SELECT json_group_array(replica) FROM runs "
+            "WHERE dataset = ? AND method = ? AND recipe_checksum = ? AND seed = ?"
+        )
         with self._connection() as connection:
-            connection.row_factory = None  # plain tuples, in half the time
-            return set(chain.from_iterable(connection.execute(query, (dataset, method, recipe_checksum, seed))))
+            (found,) = connection.execute(query, (dataset, method, recipe_checksum, seed)).fetchone()
+        return set(json.loads(found))
 
 
 def _encoded(run: Run) -> dict[str, Any]:
