@@ -122,7 +122,7 @@ def recipes(
 
 @app.command(
     epilog="Examples:  `compool run`,  `compool run PROTEINS NCI1 --data ~/data --replicas 10`,  "
-    "`compool run COLLAB --method gin --recipe paper --epochs 50`,  "
+    "`compool run COLLAB --method gin --recipe paper --epochs 50`,  `compool run NCI1 --ray HEAD:6379`,  "
     "`compool run NCI1 --method component --set lr=1e-3,3e-3 --set dropout=0,0.1 --replicas 5`"
 )
 def run(

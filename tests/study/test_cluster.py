@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -123,9 +123,10 @@ def test_a_block_whose_worker_is_lost_each_time(
     endless = study.Block(recipe(epochs=10**6), 0, (0, 1), folder)
 
     def kill(*_: Any) -> None:
-        for process in psutil.process_iter(["name", "cmdline"]):
-            if "ray::_work" in " ".join(process.info["cmdline"] or []):
-                process.kill()
+        for process in psutil.Process().children(recursive=True):  # of this test's nodes, not of other clusters here
+            with suppress(psutil.NoSuchProcess):
+                if "ray::_work" in " ".join(process.cmdline()):
+                    process.kill()
 
     with cluster.connected(nodes.address):
         (runs,) = cluster.execute([endless], tmp_path / "ray", report=kill)
