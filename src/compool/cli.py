@@ -207,12 +207,11 @@ def runs(
     curves: Annotated[bool, typer.Option("--curves", help="With --json or --csv: the curves, too.")] = False,
 ) -> None:
     """List what a study has: a line for each data set, method, recipe and seed; or every run."""
-    import csv
     import sys
-    from dataclasses import asdict
 
     from rich.console import Console
 
+    from compool.study.export import write_csv
     from compool.study.store import Store
 
     if not store.exists():
@@ -221,19 +220,30 @@ def runs(
         found = list(Store(store).runs())
     except ValueError as error:
         raise _stop(str(error)) from None
-    rows = [{key: value for key, value in asdict(one).items() if curves or key != "curves"} for one in found]
     if as_json:
+        rows = [{key: value for key, value in vars(one).items() if curves or key != "curves"} for one in found]
         print(json.dumps(rows, indent=1))
-        return
-    if as_csv:
-        if rows:
-            writer = csv.DictWriter(sys.stdout, list(rows[0]))
-            writer.writeheader()
-            nested = (dict, list)
-            for row in rows:
-                writer.writerow({k: json.dumps(v) if isinstance(v, nested) else v for k, v in row.items()})
-        return
-    Console().print(_summary(found))
+    elif as_csv:
+        write_csv(found, sys.stdout, curves)
+    else:
+        Console().print(_summary(found))
+
+
+@app.command(epilog="Examples:  `compool add results/runs/*.csv.gz --store study.sqlite`")
+def add(
+    exported: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Files of `compool runs --csv --curves`.")],
+    store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
+) -> None:
+    """Add exported runs to a study, all or none; what is there already stays as it is."""
+    from compool.study.export import read_csv
+    from compool.study.store import Store
+
+    try:
+        found = [run for path in exported for run in read_csv(path)]
+        Store(store).add(found)
+    except (ValueError, OSError) as error:
+        raise _stop(str(error)) from None
+    print(f"{len(found)} runs of {len(exported)} files in {store}")
 
 
 @app.command(epilog="Examples:  `compool report`,  `compool report --store out/communities.sqlite --graphs`")

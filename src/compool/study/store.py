@@ -39,7 +39,7 @@ _MIGRATIONS = (
     "ALTER TABLE runs ADD COLUMN node TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE runs ADD COLUMN reason TEXT NOT NULL DEFAULT ''",
 )
-_JSON = ("settings", "kept", "versions", "curves")
+JSON = ("settings", "kept", "versions", "curves")  # columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +135,7 @@ class Store:
             found = connection.execute("SELECT * FROM runs ORDER BY dataset, method, recipe, seed, replica").fetchall()
         for row in found:
             if (not datasets or row["dataset"] in datasets) and (not methods or row["method"] in methods):
-                yield Run(**{key: json.loads(row[key]) if key in _JSON else row[key] for key in row.keys()})  # noqa: SIM118
+                yield Run(**{key: json.loads(row[key]) if key in JSON else row[key] for key in row.keys()})  # noqa: SIM118
 
     def replicas(self, dataset: str, method: str, recipe_checksum: str, seed: int) -> set[int]:
         """Which replicas are there."""
@@ -151,4 +151,4 @@ class Store:
 
 def _encoded(run: Run) -> dict[str, Any]:
     row = vars(run)  # asdict would copy every number of the curves, which takes as long as all the rest
-    return row | {name: json.dumps(row[name]) for name in _JSON}
+    return row | {name: json.dumps(row[name]) for name in JSON}
