@@ -11,7 +11,7 @@ from torch import Tensor
 pytest.importorskip("triton", reason="needs triton")
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")  # numpy's, in the interpreter: hashes wrap
 
-from compool.ops import _torch, _torch_layers, _triton, _triton_layers  # noqa: E402
+from compool.ops import _torch, _torch_layers, _triton_layers, _triton_padded  # noqa: E402
 from tests.graphs import star  # noqa: E402
 from tests.ops.test_kernels import public  # noqa: E402
 from tests.ops.test_triton import DEVICE, INTERPRETED, undirected  # noqa: E402
@@ -122,7 +122,7 @@ def test_coarsen_padded(shape: str, self_loops: bool) -> None:
     score = torch.randn(room.size(1), device=DEVICE)
     score[3:4] = torch.nan
     args = (score, room, row_ptr, 0.2, self_loops)
-    for ours, theirs in zip(_triton.coarsen_padded(*args), _torch.coarsen_padded(*args), strict=True):
+    for ours, theirs in zip(_triton_padded.coarsen_padded(*args), _torch.coarsen_padded(*args), strict=True):
         torch.testing.assert_close(ours, theirs)
 
 
@@ -132,7 +132,7 @@ def test_coarsen_padded_again_on_its_result() -> None:
     given = (torch.nn.functional.pad(edges.int(), (0, 6)), row_ptr)
     for _ in range(2):
         score = torch.randn(given[0].size(1), device=DEVICE)
-        ours, theirs = (module.coarsen_padded(score, *given, 0.5, False) for module in (_triton, _torch))
+        ours, theirs = (module.coarsen_padded(score, *given, 0.5, False) for module in (_triton_padded, _torch))
         for one, two in zip(ours, theirs, strict=True):
             torch.testing.assert_close(one, two)
         given = (ours[4], ours[5])
@@ -149,5 +149,5 @@ def test_contract_padded(shape: str, scores: str) -> None:
     score = torch.randn(room.size(1), device=DEVICE)
     score = score if scores == "random" else score.round(decimals=0)
     args = (score, room, row_ptr, torch.tensor([0, number, number, 2 * number], device=DEVICE))
-    for ours, theirs in zip(_triton.contract_padded(*args), _torch.contract_padded(*args), strict=True):
+    for ours, theirs in zip(_triton_padded.contract_padded(*args), _torch.contract_padded(*args), strict=True):
         torch.testing.assert_close(ours, theirs)

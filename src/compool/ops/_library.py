@@ -21,7 +21,8 @@ only_torch = os.environ.get("COMPOOL_KERNELS") == "torch"
 
 
 PLAIN = ("_torch", "_torch_layers")
-KERNELS = {"cpu": ("_numba", "_numba_layers"), "cuda": ("_triton", "_triton_layers") if find_spec("triton") else ()}
+_TRITON = ("_triton", "_triton_merge", "_triton_padded", "_triton_layers")
+KERNELS = {"cpu": ("_numba", "_numba_layers"), "cuda": _TRITON if find_spec("triton") else ()}
 
 
 @cache

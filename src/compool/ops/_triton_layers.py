@@ -7,7 +7,7 @@ from torch import Tensor
 
 from compool.ops import _torch_layers
 from compool.ops import _triton_layer_kernels as kernels
-from compool.ops._triton import _launch, _over, _power, _wide
+from compool.ops._triton_launch import launch, over, power, wide
 
 
 def _precision() -> str:
@@ -22,15 +22,15 @@ def _plain(x: Tensor) -> bool:
 
 def _segments(ptr: Tensor) -> int:
     """The segments of `ptr` and the rows of none, as a block."""
-    return _power(ptr.size(0))
+    return power(ptr.size(0))
 
 
 def _tiles(x: Tensor, ptr: Tensor, size: int = 8192) -> tuple[tuple[int, int], dict[str, int]]:
     """The grid and the tile of a kernel over rows and columns in which no tile has rows of two segments."""
-    columns = min(_power(x.size(1)), 128)
+    columns = min(power(x.size(1)), 128)
     rows = max(16, size // columns)
     tile = {"D": x.size(1), "SEGMENTS": _segments(ptr), "ROWS": rows, "COLUMNS": columns}
-    return (x.size(0) // rows + ptr.size(0), *_over(x.size(1), columns)), tile
+    return (x.size(0) // rows + ptr.size(0), *over(x.size(1), columns)), tile
 
 
 def grouped_linear(x: Tensor, weight: Tensor, bias: Tensor | None, ptr: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ def grouped_linear(x: Tensor, weight: Tensor, bias: Tensor | None, ptr: Tensor) 
     out = x.new_empty(number, outputs)
     if not out.numel():
         return out
-    rows, inner, columns = 128, min(max(_power(inputs), 16), 32), min(max(_power(outputs), 16), 64)
+    rows, inner, columns = 128, min(max(power(inputs), 16), 32), min(max(power(outputs), 16), 64)
     args = (x.contiguous(), weight, weight if bias is None else bias.contiguous(), ptr, out)
     options: dict[str, Any] = {
         "STRIDE": weight.stride(0),
@@ -52,8 +52,8 @@ def grouped_linear(x: Tensor, weight: Tensor, bias: Tensor | None, ptr: Tensor) 
         "PRECISION": _precision(),
     }
     tile = {"SEGMENTS": _segments(ptr), "ROWS": rows, "INNER": inner, "COLUMNS": columns, "num_warps": 8}
-    grid = (number // rows + ptr.size(0), *_over(outputs, columns))
-    _launch(kernels.grouped_linear, grid, *args, number, ptr.size(0) - 1, **options, **tile)
+    grid = (number // rows + ptr.size(0), *over(outputs, columns))
+    launch(kernels.grouped_linear, grid, *args, number, ptr.size(0) - 1, **options, **tile)
     return out
 
 
@@ -64,11 +64,11 @@ def grouped_outer(left: Tensor, right: Tensor, ptr: Tensor) -> tuple[Tensor, Ten
     both = torch.zeros(segments * a * (b + 1), dtype=torch.float32, device=left.device)
     out, sums = both[: segments * a * b].view(segments, a, b), both[segments * a * b :].view(segments, a)
     if out.numel() and number:
-        chunk, wide, narrow = 512, min(max(_power(a), 16), 64), min(max(_power(b), 16), 64)
+        chunk, tall, narrow = 512, min(max(power(a), 16), 64), min(max(power(b), 16), 64)
         args = (left.contiguous(), right.contiguous(), ptr, out, sums, number, segments)
-        tile = {"SEGMENTS": _segments(ptr), "CHUNK": chunk, "ROWS": 32, "LEFT": wide, "RIGHT": narrow}
-        grid = (number // chunk + ptr.size(0), *_over(a, wide), *_over(b, narrow))
-        _launch(kernels.grouped_outer, grid, *args, A=a, B=b, PRECISION=_precision(), **tile)
+        tile = {"SEGMENTS": _segments(ptr), "CHUNK": chunk, "ROWS": 32, "LEFT": tall, "RIGHT": narrow}
+        grid = (number // chunk + ptr.size(0), *over(a, tall), *over(b, narrow))
+        launch(kernels.grouped_outer, grid, *args, A=a, B=b, PRECISION=_precision(), **tile)
     return out.to(left.dtype), sums.to(left.dtype)
 
 
@@ -78,7 +78,7 @@ def propagate(
     x = x.contiguous()
     out = torch.empty_like(x)
     if out.numel():
-        columns = min(_power(x.size(1)), 128)
+        columns = min(power(x.size(1)), 128)
         shape = {"D": x.size(1), "FEW": 16, "COLUMNS": columns}
         left_given, right_given, own_given = (
             x if factor is None else factor.contiguous() for factor in (left, right, own)
@@ -87,12 +87,12 @@ def propagate(
         has = {"HAS_LEFT": left is not None, "HAS_RIGHT": right is not None}
         # Triton 3.6 cannot compile it for 16 to 64 rows; a thread has four numbers of a row
         rows, warps = (8, min(columns // 16, 4)) if columns >= 16 else (128, 4)
-        over = _over(x.size(1), columns)
-        grid, few = (*_over(x.size(0), rows), *over), {"HAS_OWN": own is not None, "ROWS": rows, "num_warps": warps}
-        _launch(kernels.propagate, grid, *given, own_given, out, x.size(0), **has, **few, **shape)
-        grid = (*_over(x.size(0), 128), *over)
+        blocks = over(x.size(1), columns)
+        grid, few = (*over(x.size(0), rows), *blocks), {"HAS_OWN": own is not None, "ROWS": rows, "num_warps": warps}
+        launch(kernels.propagate, grid, *given, own_given, out, x.size(0), **has, **few, **shape)
+        grid = (*over(x.size(0), 128), *blocks)
         tile = {"EDGES": max(16, 4096 // columns), "ROWS": 128}
-        _launch(kernels.propagate_rest, grid, *given, out, x.size(0), **has, **tile, **shape)
+        launch(kernels.propagate_rest, grid, *given, out, x.size(0), **has, **tile, **shape)
     return out
 
 
@@ -102,7 +102,7 @@ def fold_key(key: Tensor, number: Tensor | None, plus: int) -> Tensor:
     key = key.contiguous()
     out = torch.empty_like(key)
     given = (key, key if number is None else number, out, plus, key.numel())
-    _launch(kernels.fold_key, _over(key.numel(), 128), *given, HAS_NUMBER=number is not None, BLOCK=128)
+    launch(kernels.fold_key, over(key.numel(), 128), *given, HAS_NUMBER=number is not None, BLOCK=128)
     return out
 
 
@@ -115,7 +115,7 @@ def _activated(
         grid, tile = _tiles(x, ptr)
         has = {"HAS_BIAS": bias is not None, "HAS_KEY": key is not None, "RELU": relu}
         given = (x, x if bias is None else bias.contiguous(), ptr, ptr if key is None else key, probability, out)
-        _launch(kernels.activate, grid, *given, x.size(0), ptr.size(0) - 1, **has, **tile)
+        launch(kernels.activate, grid, *given, x.size(0), ptr.size(0) - 1, **has, **tile)
     return out
 
 
@@ -132,17 +132,17 @@ def activate_backward(grad: Tensor, out: Tensor, ptr: Tensor, probability: Tenso
         return _torch_layers.activate_backward(grad, out, ptr, probability)
     grad = grad.contiguous()
     grad_x = torch.empty_like(grad)
-    grad_bias = torch.zeros(ptr.size(0) - 1, grad.size(1), dtype=_wide(grad), device=grad.device)
+    grad_bias = torch.zeros(ptr.size(0) - 1, grad.size(1), dtype=wide(grad), device=grad.device)
     if grad_x.numel():
         grid, tile = _tiles(grad, ptr)
         given = (grad, out.contiguous(), ptr, grad_bias if probability is None else probability, grad_x, grad_bias)
         sizes = (grad.size(0), ptr.size(0) - 1)
-        _launch(kernels.activate_backward, grid, *given, *sizes, DROPS=probability is not None, **tile)
+        launch(kernels.activate_backward, grid, *given, *sizes, DROPS=probability is not None, **tile)
     return grad_x, grad_bias.to(grad.dtype)
 
 
 def _columns(x: Tensor) -> dict[str, int]:
-    columns = min(_power(x.size(1)), 128)
+    columns = min(power(x.size(1)), 128)
     return {"D": x.size(1), "ROWS": max(1, 4096 // columns), "COLUMNS": columns}
 
 
@@ -150,8 +150,8 @@ def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
     out = x.new_empty(ptr.size(0) - 1, x.size(1))
     if out.numel():
         tile = _columns(x)
-        grid = (out.size(0), *_over(x.size(1), tile["COLUMNS"]))
-        _launch(kernels.segment_sum, grid, x.contiguous(), ptr, out, out.size(0), **tile)
+        grid = (out.size(0), *over(x.size(1), tile["COLUMNS"]))
+        launch(kernels.segment_sum, grid, x.contiguous(), ptr, out, out.size(0), **tile)
     return out
 
 
@@ -159,8 +159,8 @@ def segment_repeat(x: Tensor, ptr: Tensor, num_rows: int) -> Tensor:
     out = x.new_empty(num_rows, x.size(1))
     if out.numel():
         tile, steps = _columns(x), ptr.size(0).bit_length()
-        grid = (*_over(num_rows, tile["ROWS"]), *_over(x.size(1), tile["COLUMNS"]))
-        _launch(kernels.segment_repeat, grid, x.contiguous(), ptr, out, num_rows, ptr.size(0) - 1, STEPS=steps, **tile)
+        grid = (*over(num_rows, tile["ROWS"]), *over(x.size(1), tile["COLUMNS"]))
+        launch(kernels.segment_repeat, grid, x.contiguous(), ptr, out, num_rows, ptr.size(0) - 1, STEPS=steps, **tile)
     return out
 
 
@@ -176,13 +176,13 @@ def segment_norm(
     sizes = {"RELU": relu, **tile}
     given = (x, x, x, mean, mean, ptr)
     args = (x.size(0), ptr.size(0) - 1)
-    _launch(kernels.norm_sums, grid, *given, mean, mean, *args, WHAT="rows", **sizes)
+    launch(kernels.norm_sums, grid, *given, mean, mean, *args, WHAT="rows", **sizes)
     mean /= number
-    _launch(kernels.norm_sums, grid, *given, variance, variance, *args, WHAT="squares", **sizes)
+    launch(kernels.norm_sums, grid, *given, variance, variance, *args, WHAT="squares", **sizes)
     variance /= number
     out, scale = torch.empty_like(x), (variance + eps).rsqrt_()
     w, b = weight.contiguous(), bias.contiguous()
-    _launch(kernels.norm_rows, grid, x, x, x, mean, scale, w, b, b, ptr, out, *args, BACKWARD=False, **sizes)
+    launch(kernels.norm_rows, grid, x, x, x, mean, scale, w, b, b, ptr, out, *args, BACKWARD=False, **sizes)
     return out, mean, variance
 
 
@@ -206,8 +206,8 @@ def segment_norm_backward(
     sizes = {"RELU": relu, **tile}
     args = (x.size(0), ptr.size(0) - 1)
     given = (x, grad, out, mean, scale)
-    _launch(kernels.norm_sums, grid, *given, ptr, grad_bias, grad_weight, *args, WHAT="grads", **sizes)
+    launch(kernels.norm_sums, grid, *given, ptr, grad_bias, grad_weight, *args, WHAT="grads", **sizes)
     grad_x = torch.empty_like(x)
     means = (grad_bias / number, grad_weight / number)
-    _launch(kernels.norm_rows, grid, *given, weight.contiguous(), *means, ptr, grad_x, *args, BACKWARD=True, **sizes)
+    launch(kernels.norm_rows, grid, *given, weight.contiguous(), *means, ptr, grad_x, *args, BACKWARD=True, **sizes)
     return grad_x, grad_weight, grad_bias

@@ -1,0 +1,207 @@
+"""The GPU kernels that sum rows: see `_triton_kernels`."""
+
+import triton
+import triton.language as tl
+
+from compool.ops._triton_kernels import _jit, _number
+
+
+@_jit
+def merge_weight(score, source, merged, weight, E, BLOCK: tl.constexpr):
+    """w_i = Σ S_ij over merged edges; `weight` comes in as zeros."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = e < E
+    active = inside & (tl.load(merged + e, mask=inside, other=0) != 0)
+    s = tl.load(score + e, mask=active, other=0.0)
+    tl.atomic_add(weight + tl.load(source + e, mask=active, other=0), s, mask=active, sem="relaxed")
+
+
+@triton.jit
+def _add_rows(i, k, x, weight, alone, out, N, D: tl.constexpr, COLUMNS: tl.constexpr):
+    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside, columns = i < N, c < D
+    single = inside & (tl.load(alone + i, mask=inside, other=0) != 0)
+    w = tl.where(single, 1.0, tl.load(weight + i, mask=inside, other=0.0))
+    if tl.program_id(1) == 0:
+        tl.store(weight + i, w, mask=single)
+    tile = inside[:, None] & columns[None, :]
+    rows = w[:, None] * tl.load(x + i[:, None] * D + c[None, :], mask=tile, other=0.0).to(out.dtype.element_ty)
+    to = out + k[:, None] * D + c[None, :]
+    tl.store(to, rows, mask=tile & single[:, None])
+    several = inside & (single == 0)
+    leader = tl.min(tl.where(several, k, N), 0)
+    led = several & (k == leader)
+    total = tl.sum(tl.where(led[:, None], rows, 0.0), 0)
+    tl.atomic_add(out + leader * D + c, total, mask=columns & (leader + 0 * c < N), sem="relaxed")
+    tl.atomic_add(to, rows, mask=tile & (several & (led == 0))[:, None], sem="relaxed")
+
+
+@_jit
+def merge_rows(x, weight, cluster, alone, out, N, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Add each row, weighted, to its supernode's; rows of the tile's first supernode are summed before they are added.
+
+    `out` comes in as zeros. A node alone stores its row. `weight` of a node alone becomes 1.
+    """
+    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    _add_rows(i, tl.load(cluster + i, mask=i < N, other=0), x, weight, alone, out, N, D, COLUMNS)
+
+
+@_jit
+def number_and_merge(
+    x, weight, alone, out, parent, rank, batch, cluster, first, graph, N, D: tl.constexpr,
+    HAS_BATCH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """`number` and `merge_rows`."""
+    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    if tl.program_id(1) == 0:
+        _number(i, parent, rank, batch, cluster, first, graph, N, HAS_BATCH)
+    p = tl.load(parent + i, mask=i < N, other=0)
+    k = tl.load(rank + p, mask=i < N, other=1).to(tl.int64) - 1
+    _add_rows(i, k, x, weight, alone, out, N, D, COLUMNS)
+
+
+@_jit
+def merge_rows_backward(
+    grad, x, weight, cluster, grad_x, grad_weight, N, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    inside = i < N
+    w = tl.load(weight + i, mask=inside, other=0.0)
+    k = tl.load(cluster + i, mask=inside, other=0)
+    total = tl.zeros([ROWS], dtype=weight.dtype.element_ty)
+    for low in range(0, D, COLUMNS):
+        c = low + tl.arange(0, COLUMNS)
+        tile = inside[:, None] & (c < D)[None, :]
+        g = tl.load(grad + k[:, None] * D + c[None, :], mask=tile, other=0.0).to(weight.dtype.element_ty)
+        rows = tl.load(x + i[:, None] * D + c[None, :], mask=tile, other=0.0).to(weight.dtype.element_ty)
+        total += tl.sum(g * rows, 1)
+        tl.store(grad_x + i[:, None] * D + c[None, :], w[:, None] * g, mask=tile)
+    tl.store(grad_weight + i, total, mask=inside)
+
+
+@_jit
+def gather_merged(grad_weight, source, merged, out, E, BLOCK: tl.constexpr):
+    """out[e] = grad_weight[source] if the edge is merged, else 0."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = e < E
+    active = inside & (tl.load(merged + e, mask=inside, other=0) != 0)
+    u = tl.load(source + e, mask=active, other=0)
+    tl.store(out + e, tl.load(grad_weight + u, mask=active, other=0.0), mask=inside)
+
+
+@_jit
+def spread(x, weight, source, target, out, E, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """out[target] += weight · x[source]; `out` comes in as zeros."""
+    e = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = e < E
+    w = tl.load(weight + e, mask=inside, other=0.0)
+    inside = inside & (w != 0)
+    u = tl.load(source + e, mask=inside, other=0).to(tl.int64)
+    v = tl.load(target + e, mask=inside, other=0).to(tl.int64)
+    tile = inside[:, None] & (c < D)[None, :]
+    rows = w[:, None] * tl.load(x + u[:, None] * D + c[None, :], mask=tile, other=0.0).to(out.dtype.element_ty)
+    tl.atomic_add(out + v[:, None] * D + c[None, :], rows, mask=tile, sem="relaxed")
+
+
+@_jit
+def spread_backward(
+    grad, x, weight, source, target, grad_x, grad_weight, E, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """`grad_x` comes in as zeros."""
+    e = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    inside = e < E
+    w = tl.load(weight + e, mask=inside, other=0.0)
+    u = tl.load(source + e, mask=inside, other=0).to(tl.int64)
+    v = tl.load(target + e, mask=inside, other=0).to(tl.int64)
+    total = tl.zeros([ROWS], dtype=weight.dtype.element_ty)
+    for low in range(0, D, COLUMNS):
+        c = low + tl.arange(0, COLUMNS)
+        tile = inside[:, None] & (c < D)[None, :]
+        g = tl.load(grad + v[:, None] * D + c[None, :], mask=tile, other=0.0).to(weight.dtype.element_ty)
+        rows = tl.load(x + u[:, None] * D + c[None, :], mask=tile, other=0.0).to(weight.dtype.element_ty)
+        total += tl.sum(g * rows, 1)
+        moved = tile & (w != 0)[:, None]
+        tl.atomic_add(grad_x + u[:, None] * D + c[None, :], w[:, None] * g, mask=moved, sem="relaxed")
+    tl.store(grad_weight + e, total, mask=inside)
+
+
+@_jit
+def row_products(grad, x, cluster, out, N, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """out[i] = grad[cluster[i]] · x[i]: the gradient of a node's weight."""
+    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    inside = i < N
+    k = tl.load(cluster + i, mask=inside, other=0)
+    total = tl.zeros([ROWS], dtype=out.dtype.element_ty)
+    for low in range(0, D, COLUMNS):
+        c = low + tl.arange(0, COLUMNS)
+        tile = inside[:, None] & (c < D)[None, :]
+        g = tl.load(grad + k[:, None] * D + c[None, :], mask=tile, other=0.0).to(out.dtype.element_ty)
+        total += tl.sum(g * tl.load(x + i[:, None] * D + c[None, :], mask=tile, other=0.0).to(out.dtype.element_ty), 1)
+    tl.store(out + i, total, mask=inside)
+
+
+@_jit
+def edges_backward(
+    grad_weight, grad_score, score, merged, edge_index, stride, left, right, bias, limit, E,
+    HAS_GRAD: tl.constexpr, TANH: tl.constexpr, LIMITED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """From the gradients of weights, and of scores where there are any, to those of the two ends and of the bias.
+
+    `left`, `right` and `bias` come in as zeros.
+    """
+    if LIMITED:
+        E = tl.load(limit)
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = e < E
+    active = inside & (tl.load(merged + e, mask=inside, other=0) != 0)
+    u = tl.load(edge_index + e, mask=inside, other=0)
+    v = tl.load(edge_index + stride + e, mask=inside, other=0)
+    g = tl.load(grad_weight + u, mask=active, other=0.0)
+    if HAS_GRAD:
+        g += tl.load(grad_score + e, mask=inside, other=0.0)
+    s = tl.load(score + e, mask=inside, other=0.0)
+    if TANH:
+        g *= 1 - s * s
+    else:
+        g *= s * (1 - s)
+    some = inside & (g != 0)
+    tl.atomic_add(left + u, g, mask=some, sem="relaxed")
+    tl.atomic_add(right + v, g, mask=some, sem="relaxed")
+    tl.atomic_add(bias, tl.sum(tl.where(inside, g, 0.0), 0), sem="relaxed")
+
+
+@_jit
+def nodes_backward(
+    grad, x, weight, cluster, ends, halves, grad_x, grad_halves, N, TILES, PROGRAMS, D: tl.constexpr,
+    TWO: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """The gradients of `x`, through the supernodes and through the scores, and of `halves`, which comes in as zeros."""
+    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    columns = c < D
+    dtype = ends.dtype.element_ty
+    first = tl.load(halves + c, mask=columns, other=0.0)
+    total = tl.zeros([COLUMNS], dtype=dtype)
+    if TWO:
+        second = tl.load(halves + D + c, mask=columns, other=0.0)
+        other = tl.zeros([COLUMNS], dtype=dtype)
+    for tile_number in range(tl.program_id(0), TILES, PROGRAMS):
+        i = (tile_number * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+        inside = i < N
+        tile = inside[:, None] & columns[None, :]
+        at = i[:, None] * D + c[None, :]
+        k = tl.load(cluster + i, mask=inside, other=0)
+        w = tl.load(weight + i, mask=inside, other=0.0)
+        a = tl.load(ends + i, mask=inside, other=0.0)
+        rows = tl.load(x + at, mask=tile, other=0.0).to(dtype)
+        g = tl.load(grad + k[:, None] * D + c[None, :], mask=tile, other=0.0).to(dtype)
+        out = w[:, None] * g + a[:, None] * first[None, :]
+        total += tl.sum(a[:, None] * rows, 0)
+        if TWO:
+            b = tl.load(ends + N + i, mask=inside, other=0.0)
+            out += b[:, None] * second[None, :]
+            other += tl.sum(b[:, None] * rows, 0)
+        tl.store(grad_x + at, out, mask=tile)
+    tl.atomic_add(grad_halves + c, total, mask=columns, sem="relaxed")
+    if TWO:
+        tl.atomic_add(grad_halves + D + c, other, mask=columns, sem="relaxed")

@@ -1,0 +1,108 @@
+"""The GPU kernels of graphs with room for more, of which no size changes: see `_triton_kernels`."""
+
+import triton
+import triton.language as tl
+
+from compool.ops._triton_kernels import _jit
+
+
+@_jit
+def pair_keys(
+    edge_index, stride, root, keys, limit, E, SELF_LOOPS: tl.constexpr, INPUT_LOOPS: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Keys source · 2³² + target of the roots that edges join; the largest number where there is no edge to keep."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    there = (e < E) & (e < tl.load(limit))
+    u = tl.load(edge_index + e, mask=there, other=0)
+    v = tl.load(edge_index + stride + e, mask=there, other=0)
+    k = tl.load(root + u, mask=there, other=0).to(tl.int64)
+    m = tl.load(root + v, mask=there, other=0).to(tl.int64)
+    keep = there & (k != m)
+    if SELF_LOOPS:
+        keep = there & (INPUT_LOOPS | (k != m) | (u != v))
+    tl.store(keys + e, tl.where(keep, (k << 32) | m, 0x7FFFFFFFFFFFFFFF), mask=e < E)
+
+
+@_jit
+def first_of_runs(keys, is_first, E, BLOCK: tl.constexpr):
+    """1 for each sorted key that differs from the one before it, 0 for repeats and for no edge."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    key = tl.load(keys + e, mask=e < E, other=0)
+    before = tl.load(keys + e - 1, mask=(e < E) & (e > 0), other=-1)
+    tl.store(is_first + e, ((key != before) & (key != 0x7FFFFFFFFFFFFFFF)).to(tl.int32), mask=e < E)
+
+
+@_jit
+def place_edges(keys, rank, out, stride, E, BLOCK: tl.constexpr):
+    """Each distinct key to its place among the edges [2, E]; `rank` counts them, from 1."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    key = tl.load(keys + e, mask=e < E, other=0)
+    place = tl.load(rank + e, mask=e < E, other=0) - 1
+    before = tl.load(rank + e - 1, mask=(e < E) & (e > 0), other=0) - 1
+    fresh = (e < E) & (place != before)
+    tl.store(out + place, key >> 32, mask=fresh)
+    tl.store(out + stride + place, key & 0xFFFFFFFF, mask=fresh)
+
+
+@_jit
+def row_starts(keys, rank, row_ptr, E, N, STEPS: tl.constexpr, BLOCK: tl.constexpr):
+    """Where the edges of each row begin [N + 1]: the rank before the first sorted key of that row, by bisection."""
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = i <= N
+    low = tl.zeros([BLOCK], dtype=tl.int64)
+    high = tl.zeros([BLOCK], dtype=tl.int64) + E
+    for _ in range(STEPS):
+        middle = (low + high) // 2
+        smaller = tl.load(keys + middle, mask=inside & (low < high), other=0) < (i << 32)
+        low = tl.where(smaller & (low < high), middle + 1, low)
+        high = tl.where(smaller, high, middle)
+    start = tl.load(rank + low - 1, mask=inside & (low > 0), other=0)
+    tl.store(row_ptr + i, start.to(tl.int64), mask=inside)
+
+
+@_jit
+def contract(score, edge_index, stride, row_ptr, graph_ptr, best, edge_of, BLOCK: tl.constexpr):
+    """A program a graph: contract the edges that outrank all that they touch, round after round, until none is left.
+
+    `edge_of` comes in as −1 and ends as the contracted edge of each node. `best` is the rank of a node's best edge in a
+    round: score, then place, in one number. Both are read past the first-level cache, where atomics do not write.
+    """
+    graph = tl.program_id(0)
+    node, last = tl.load(graph_ptr + graph), tl.load(graph_ptr + graph + 1)
+    start, end = tl.load(row_ptr + node), tl.load(row_ptr + last)
+    left = (end - start).to(tl.int32)
+    while left > 0:
+        for low in range(node, last, BLOCK):
+            i = low + tl.arange(0, BLOCK)
+            tl.store(best + i, 0x7FFFFFFFFFFFFFFF, mask=i < last)
+        tl.debug_barrier()
+        for low in range(start, end, BLOCK):
+            u, v, key, free = _free_edges(low + tl.arange(0, BLOCK), end, score, edge_index, stride, edge_of)
+            tl.atomic_min(best + u, key, mask=free, sem="relaxed")
+            tl.atomic_min(best + v, key, mask=free, sem="relaxed")
+        tl.debug_barrier()
+        left = 0
+        for low in range(start, end, BLOCK):
+            e = low + tl.arange(0, BLOCK)
+            u, v, key, free = _free_edges(e, end, score, edge_index, stride, edge_of)
+            here = tl.load(best + u, mask=free, other=0, cache_modifier=".cg") == key
+            there = tl.load(best + v, mask=free, other=0, cache_modifier=".cg") == key
+            mine = free & here & there
+            tl.store(edge_of + u, e.to(tl.int32), mask=mine)
+            tl.store(edge_of + v, e.to(tl.int32), mask=mine)
+            left += tl.sum((free & (mine == 0)).to(tl.int32), 0)
+        tl.debug_barrier()
+
+
+@triton.jit
+def _free_edges(e, end, score, edge_index, stride, edge_of):
+    """The ends and ranks of edges, and which touch no contracted one."""
+    inside = e < end
+    u = tl.load(edge_index + e, mask=inside, other=0)
+    v = tl.load(edge_index + stride + e, mask=inside, other=0)
+    free = inside & (tl.load(edge_of + u, mask=inside, other=0, cache_modifier=".cg") < 0)
+    free = free & (tl.load(edge_of + v, mask=inside, other=0, cache_modifier=".cg") < 0)
+    s = tl.load(score + e, mask=inside, other=0.0)
+    bits = tl.where(s == 0, 0.0, s).to(tl.int32, bitcast=True)  # −0 and 0 are equal
+    rank = tl.where(bits < 0, bits & 0x7FFFFFFF, -1 - bits)
+    return u, v, (rank.to(tl.int64) << 32) | e, free
