@@ -1,6 +1,7 @@
 """The oracle: the paper's equations, word for word, with dense matrices. Slow; read it beside the paper."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -38,6 +39,61 @@ def weak_components(matrix: Tensor) -> Tensor:
     return torch.tensor(label, dtype=torch.long)
 
 
+def quantile_merged(score: Tensor, present: Tensor, batch: Tensor, quantile: float) -> Tensor:
+    """An edge merges if at least the share `quantile` of its graph's edges scores lower."""
+    merged = torch.zeros_like(present)
+    for graph in set(batch.tolist()):
+        inside = (batch == graph).unsqueeze(1) & present
+        scores = score[inside]
+        for i, j in inside.nonzero().tolist():
+            lower = int((scores < score[i, j]).sum())
+            merged[i, j] = lower >= quantile * len(scores) - 1e-6
+    return merged
+
+
+def _kruskal(score: Tensor, edges: list[tuple[int, int]], num_nodes: int) -> Iterator[tuple[int, int, list[set[int]]]]:
+    """The edges by descending score, of equal ones the first first, and the supernodes so far; the caller unites."""
+    parts = [{node} for node in range(num_nodes)]
+    for i, j in sorted(edges, key=lambda edge: -score[edge].item()):  # a stable sort
+        yield i, j, parts
+
+
+def _unite(parts: list[set[int]], i: int, j: int) -> None:
+    union = parts[i] | parts[j]
+    for node in union:
+        parts[node] = union
+
+
+def ratio_merged(score: Tensor, edges: list[tuple[int, int]], batch: Tensor, ratio: float) -> Tensor:
+    """Unite by descending score until ⌈ratio · nodes⌉ supernodes are left in a graph; the edges that merge are those
+    inside supernodes that score at least as much as the last edge that united two.
+    """
+    merged = torch.zeros(len(batch), len(batch), dtype=torch.bool)
+    for graph in set(batch.tolist()):
+        number = size = int((batch == graph).sum())
+        inside = [edge for edge in edges if batch[edge[0]] == graph]
+        last, parts = math.inf, [{node} for node in range(len(batch))]
+        for i, j, parts in _kruskal(score, inside, len(batch)):
+            if parts[i] is not parts[j] and number > math.ceil(ratio * size - 1e-6):
+                _unite(parts, i, j)
+                number, last = number - 1, score[i, j].item()
+        for i, j in inside:
+            merged[i, j] = parts[i] is parts[j] and score[i, j] >= last
+    return merged
+
+
+def max_size_merged(
+    score: Tensor, edges: list[tuple[int, int]], num_nodes: int, bound: int, threshold: float
+) -> Tensor:
+    """Of the edges above the threshold, unite by descending score where the union has at most `bound` nodes."""
+    merged = torch.zeros(num_nodes, num_nodes, dtype=torch.bool)
+    for i, j, parts in _kruskal(score, [edge for edge in edges if score[edge] > threshold], num_nodes):
+        if len(parts[i] | parts[j]) <= bound:
+            _unite(parts, i, j)
+            merged[i, j] = True
+    return merged
+
+
 def pool(
     x: Tensor,
     edge_index: Tensor,
@@ -48,8 +104,12 @@ def pool(
     weights: str = "merged",
     symmetric: bool = False,
     self_loops: bool = False,
+    batch: Tensor | None = None,
+    quantile: float | None = None,
+    ratio: float | None = None,
+    max_size: int | None = None,
 ) -> Dense:
-    """Component pooling by Eq. 1–5; `weights`, `symmetric` and `self_loops` as in ComponentPooling."""
+    """Component pooling by Eq. 1–5; the options as in ComponentPooling."""
     num_nodes, channels = x.shape
     present = adjacency(edge_index, num_nodes)
 
@@ -62,6 +122,14 @@ def pool(
     score = activation(raw) * present
 
     merged = (activation(raw) > threshold) & present  # Eq. 2
+    batch = torch.zeros(num_nodes, dtype=torch.long) if batch is None else batch
+    edges = [(i, j) for i, j in dict.fromkeys(zip(*edge_index.tolist(), strict=True)) if i != j]
+    if quantile is not None:
+        merged = quantile_merged(score.detach(), present, batch, quantile)
+    if ratio is not None:
+        merged = ratio_merged(score.detach(), edges, batch, ratio)
+    if max_size is not None:
+        merged = max_size_merged(score.detach(), edges, num_nodes, max_size, threshold)
     cluster = weak_components(merged)
     number = int(cluster.max()) + 1 if num_nodes else 0
     assignment = torch.zeros(num_nodes, number, dtype=x.dtype)  # C

@@ -8,14 +8,9 @@ import torch
 from torch import Tensor
 
 from compool import ops
+from compool.nn._settings import activation, check_budget, check_threshold, name_of
 from compool.ops._checks import check_batch, check_edge_index, check_features
 from compool.ops.score import score_and_pass
-
-# The function, its default threshold, its range.
-_SCORES: dict[str, tuple[Callable[[Tensor], Tensor], float, tuple[float, float]]] = {
-    "tanh": (torch.tanh, 0.0, (-1.0, 1.0)),
-    "sigmoid": (torch.sigmoid, 0.5, (0.0, 1.0)),
-}
 
 
 class Pooled(NamedTuple):
@@ -62,6 +57,12 @@ class ComponentPooling(torch.nn.Module):
         symmetric: one score for both directions of an edge, from the mean of the two raw scores.
         dropout: probability with which a raw score is set to zero in training.
         self_loops: keep a self-loop on each supernode that holds an edge (Eq. 4); by default there are none.
+        quantile: instead of a threshold, merge in each graph the edges whose scores are in its top 1 − quantile; see
+            :func:`~compool.ops.select_quantile`.
+        ratio: instead of a threshold, merge in each graph the highest scores until this share of its nodes is left; see
+            :func:`~compool.ops.select_ratio`.
+        max_size: how many nodes a supernode may have: the edges above the threshold are merged highest scores first,
+            as far as no supernode gets larger; see :func:`~compool.ops.select_max_size`.
 
     Example:
         >>> pool = ComponentPooling(16)
@@ -80,6 +81,9 @@ class ComponentPooling(torch.nn.Module):
         symmetric: bool = False,
         dropout: float = 0.0,
         self_loops: bool = False,
+        quantile: float | None = None,
+        ratio: float | None = None,
+        max_size: int | None = None,
     ) -> None:
         super().__init__()
         if in_channels < 1:
@@ -90,7 +94,11 @@ class ComponentPooling(torch.nn.Module):
             raise ValueError(f"dropout must be at least 0 and below 1, got {dropout}")
         self.in_channels = in_channels
         self.score = score
-        self.threshold = _threshold(score, threshold)
+        check_budget(threshold, quantile, ratio, max_size)
+        activation(score)  # or an error
+        self.threshold = check_threshold(score, threshold) if quantile is None and ratio is None else -math.inf
+        self.quantile, self.ratio, self.max_size = quantile, ratio, max_size
+        self._has_budget = (quantile, ratio, max_size) != (None, None, None)
         self.weights = weights
         self.symmetric = symmetric
         self.dropout = dropout
@@ -100,7 +108,7 @@ class ComponentPooling(torch.nn.Module):
     @property
     def activation(self) -> Callable[[Tensor], Tensor]:
         r"""The function :math:`\sigma`."""
-        return _SCORES[self.score][0] if isinstance(self.score, str) else self.score
+        return activation(self.score)
 
     def reset_parameters(self) -> None:
         """Draw the scorer's weights anew."""
@@ -121,18 +129,30 @@ class ComponentPooling(torch.nn.Module):
 
         dropout = self.dropout if self.training else 0.0
         weight, bias = self.lin.weight, self.lin.bias
-        if isinstance(self.score, str) and self.weights == "merged" and not dropout:
+        if isinstance(self.score, str) and self.weights == "merged" and not dropout and not self._has_budget:
             x, edge_score, cluster, edge_index, batch = ops.pool(
                 x, edge_index, weight, bias, batch, self.score, self.threshold, self.symmetric, self.self_loops
             )
             return Pooled(x, edge_index, batch, cluster, edge_score)
         edge_score, x = score_and_pass(x, edge_index, weight, bias, self.activation, dropout, self.symmetric)
-        coarse = ops.coarsen(edge_score, edge_index, num_nodes, self.threshold, batch, self.self_loops)
+        coarse = self._coarsen(edge_score, edge_index, num_nodes, batch)
         if self.weights == "merged":
             x = ops.merge(x, edge_score, edge_index, coarse.merged, coarse.parts)
         else:
             x = ops.merge_all(x, edge_score, edge_index, coarse.counted, coarse.parts)
         return Pooled(x, coarse.edge_index, coarse.batch, coarse.parts.cluster, edge_score)
+
+    def _coarsen(self, edge_score: Tensor, edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> ops.Coarse:
+        args = (edge_score, edge_index, num_nodes)
+        if self.quantile is not None:
+            selection = ops.select_quantile(*args, self.quantile, batch)
+        elif self.ratio is not None:
+            selection = ops.select_ratio(*args, self.ratio, batch)
+        elif self.max_size is not None:
+            selection = ops.select_max_size(*args, self.max_size, self.threshold, batch)
+        else:
+            return ops.coarsen(*args, self.threshold, batch, self.self_loops)
+        return ops.coarsen_selected(selection, edge_index, num_nodes, batch, self.self_loops)
 
     def in_place(
         self, x: Tensor, edge_index: Tensor, row_ptr: Tensor | None = None, live: Tensor | None = None
@@ -149,8 +169,11 @@ class ComponentPooling(torch.nn.Module):
                 `edge_index` are edges; by default all are. [N + 1].
             live: mask [N] of the rows that are nodes; by default all are. The others must have no edges.
         """
-        if not isinstance(self.score, str) or self.weights != "merged" or (self.training and self.dropout):
-            raise ValueError("in_place() takes score='tanh' or 'sigmoid', weights='merged', and no dropout in training")
+        dropout = self.training and self.dropout
+        if not isinstance(self.score, str) or self.weights != "merged" or self._has_budget or dropout:
+            raise ValueError(
+                "in_place() takes score='tanh' or 'sigmoid', weights='merged', no budget, and no dropout in training"
+            )
         check_features(x, self.in_channels, self.lin.weight)
         check_edge_index(edge_index, x.device)
         if row_ptr is None:
@@ -164,29 +187,15 @@ class ComponentPooling(torch.nn.Module):
 
     def extra_repr(self) -> str:
         """The settings that differ from the defaults, and the threshold."""
-        name = self.score if isinstance(self.score, str) else getattr(self.score, "__name__", repr(self.score))
-        settings = [str(self.in_channels), f"score={name}", f"threshold={self.threshold:g}"]
+        settings = [str(self.in_channels), f"score={name_of(self.score)}"]
+        settings += [f"threshold={self.threshold:g}"] if math.isfinite(self.threshold) else []
         settings += [f"weights={self.weights}"] if self.weights != "merged" else []
         settings += ["symmetric=True"] if self.symmetric else []
         settings += [f"dropout={self.dropout:g}"] if self.dropout else []
         settings += ["self_loops=True"] if self.self_loops else []
+        budgets = {"quantile": self.quantile, "ratio": self.ratio, "max_size": self.max_size}
+        settings += [f"{name}={value:g}" for name, value in budgets.items() if value is not None]
         return ", ".join(settings)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.extra_repr()})"
-
-
-def _threshold(score: str | Callable[[Tensor], Tensor], threshold: float | None) -> float:
-    """The threshold that goes with a score, or an error that says what is allowed."""
-    if callable(score):
-        if threshold is None or not math.isfinite(threshold):
-            raise ValueError(f"threshold must be a finite number when score is a callable, got {threshold}")
-        return float(threshold)
-    if score not in _SCORES:
-        raise ValueError(f"score must be 'tanh', 'sigmoid' or a callable, got {score!r}")
-    _, default, (low, high) = _SCORES[score]
-    if threshold is None:
-        return default
-    if not low <= threshold <= high:
-        raise ValueError(f"threshold must lie in {low:g}..{high:g}, the range of {score}; got {threshold}")
-    return float(threshold)

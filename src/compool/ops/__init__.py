@@ -1,13 +1,15 @@
 """The operator as pure functions, in the order that data goes through them.
 
 score → select → components → connect → merge, and lift for the way back. `coarsen` is the three in the middle, which
-know nothing of features, in one; `pool` is all of them, and `pool_in_place` the same without compaction. `contract`
-stands for select and components in edge pooling. `grouped_linear`, `propagate`, `activate` and the like are what the
-layers of many replicas are made of. They do not check their input, and an index out of range can crash the process: the
-modules of :mod:`compool.nn` check.
+know nothing of features, in one; `pool` is all of them, and `pool_in_place` the same without compaction.
+`select_quantile`, `select_ratio` and `select_max_size` select by a budget, and `coarsen_selected` goes on from there.
+`contract` stands for select and components in edge pooling. `grouped_linear`, `propagate`, `activate` and the like are
+what the layers of many replicas are made of. They do not check their input, and an index out of range can crash the
+process: the modules of :mod:`compool.nn` check.
 """
 
-from compool.ops.coarsen import Coarse, coarsen
+from compool.ops.budget import select_max_size, select_quantile, select_ratio
+from compool.ops.coarsen import Coarse, coarsen, coarsen_selected
 from compool.ops.components import Components, components, connected_components
 from compool.ops.connect import connect
 from compool.ops.contract import Contraction, contract, merge_pairs
@@ -30,6 +32,7 @@ __all__ = [
     "Selection",
     "activate",
     "coarsen",
+    "coarsen_selected",
     "components",
     "connect",
     "connected_components",
@@ -52,5 +55,8 @@ __all__ = [
     "segment_repeat",
     "segment_sum",
     "select",
+    "select_max_size",
+    "select_quantile",
+    "select_ratio",
     "spread",
 ]

@@ -20,8 +20,8 @@ _LIBRARY = torch.library.Library("compool", "DEF")
 only_torch = os.environ.get("COMPOOL_KERNELS") == "torch"
 
 
-PLAIN = ("_torch", "_torch_layers")
-KERNELS = {"cpu": ("_numba", "_numba_layers"), "cuda": ("_triton",) if find_spec("triton") else ()}
+PLAIN = ("_torch", "_torch_layers", "_torch_budget")
+KERNELS = {"cpu": ("_numba", "_numba_layers", "_numba_budget"), "cuda": ("_triton",) if find_spec("triton") else ()}
 
 
 @cache
