@@ -94,6 +94,33 @@ def max_size_merged(
     return merged
 
 
+def first_listed(edge_index: Tensor) -> dict[tuple[int, int], int]:
+    """Where each edge that counts is listed first."""
+    place: dict[tuple[int, int], int] = {}
+    for at, edge in enumerate(zip(*edge_index.tolist(), strict=True)):
+        if edge[0] != edge[1]:
+            place.setdefault(edge, at)
+    return place
+
+
+def edge_terms(term: Tensor, edge_index: Tensor, present: Tensor, symmetric: bool) -> Tensor:
+    """What edges add to raw scores [N, N]; symmetric: the mean of both directions where both are there."""
+    matrix = torch.zeros(present.shape, dtype=term.dtype)
+    for edge, at in first_listed(edge_index).items():
+        matrix[edge] = term[at]
+    return torch.where(present & present.t(), (matrix + matrix.t()) / 2, matrix) if symmetric else matrix
+
+
+def coarse_features(edge_attr: Tensor, edge_index: Tensor, cluster: Tensor, coarse: Tensor, reduce: str) -> Tensor:
+    """For each edge between supernodes, go through all edges and gather those that it stands for."""
+    rows = []
+    for k, m in zip(*coarse.tolist(), strict=True):
+        group = [edge_attr[at] for (i, j), at in first_listed(edge_index).items() if (cluster[i], cluster[j]) == (k, m)]
+        stack = torch.stack(group)
+        rows.append({"sum": stack.sum(0), "mean": stack.mean(0), "max": stack.amax(0)}[reduce])
+    return torch.stack(rows) if rows else edge_attr[:0]
+
+
 def pool(
     x: Tensor,
     edge_index: Tensor,
@@ -108,6 +135,8 @@ def pool(
     quantile: float | None = None,
     ratio: float | None = None,
     max_size: int | None = None,
+    edge_attr: Tensor | None = None,
+    edge_weight: Tensor | None = None,
 ) -> Dense:
     """Component pooling by Eq. 1–5; the options as in ComponentPooling."""
     num_nodes, channels = x.shape
@@ -119,11 +148,13 @@ def pool(
     raw = (torch.cat([left, right], dim=-1) @ weight.view(-1)) + bias
     if symmetric:
         raw = (raw + raw.t()) / 2
+    if edge_attr is not None and edge_weight is not None:
+        raw = raw + edge_terms(edge_attr @ edge_weight.view(-1), edge_index, present, symmetric)
     score = activation(raw) * present
 
     merged = (activation(raw) > threshold) & present  # Eq. 2
     batch = torch.zeros(num_nodes, dtype=torch.long) if batch is None else batch
-    edges = [(i, j) for i, j in dict.fromkeys(zip(*edge_index.tolist(), strict=True)) if i != j]
+    edges = list(first_listed(edge_index))
     if quantile is not None:
         merged = quantile_merged(score.detach(), present, batch, quantile)
     if ratio is not None:

@@ -2,36 +2,17 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from compool import ops
 from compool.nn._settings import activation, check_budget, check_threshold, name_of
-from compool.ops._checks import check_batch, check_edge_index, check_features
+from compool.nn.pooled import Pooled
+from compool.ops._checks import check_batch, check_edge_attr, check_edge_index, check_features
 from compool.ops.score import score_and_pass
 
-
-class Pooled(NamedTuple):
-    """What pooling made of a graph: the coarse graph, and how the input maps to it."""
-
-    x: Tensor
-    """Features of the supernodes [K, d]."""
-    edge_index: Tensor
-    """Edges between supernodes [2, E'], sorted, each once."""
-    batch: Tensor
-    """The graph of each supernode [K], sorted."""
-    cluster: Tensor
-    """The supernode of each node [N]: 0..K−1, numbered by first member."""
-    edge_score: Tensor
-    """The score of each edge of the input [E]."""
-
-    def unpool(self, x: Tensor) -> Tensor:
-        """Give every node the features `x` [K, *] of its supernode; [N, *]. The fine edges are the input's."""
-        if x.dim() == 0 or x.size(0) != self.x.size(0):
-            raise ValueError(f"x must have {self.x.size(0)} rows, one a supernode; got {list(x.shape)}")
-        return ops.lift(x, self.cluster)
+_REDUCES = ("sum", "mean", "max", "multiplicity")
 
 
 class ComponentPooling(torch.nn.Module):
@@ -63,6 +44,10 @@ class ComponentPooling(torch.nn.Module):
             :func:`~compool.ops.select_ratio`.
         max_size: how many nodes a supernode may have: the edges above the threshold are merged highest scores first,
             as far as no supernode gets larger; see :func:`~compool.ops.select_max_size`.
+        edge_dim: size of each edge's features, which the score then sees too, :math:`\psi(x_i, x_j, e_{ij})`.
+        edge_reduce: what the features of an edge between supernodes are made of: the ``"sum"``, ``"mean"`` or ``"max"``
+            of those of the edges that it stands for; or their ``"multiplicity"``: how many there are, where `edge_attr`
+            [E] says how many each edge counts for, by default 1.
 
     Example:
         >>> pool = ComponentPooling(16)
@@ -84,6 +69,8 @@ class ComponentPooling(torch.nn.Module):
         quantile: float | None = None,
         ratio: float | None = None,
         max_size: int | None = None,
+        edge_dim: int | None = None,
+        edge_reduce: str = "sum",
     ) -> None:
         super().__init__()
         if in_channels < 1:
@@ -94,16 +81,31 @@ class ComponentPooling(torch.nn.Module):
             raise ValueError(f"dropout must be at least 0 and below 1, got {dropout}")
         self.in_channels = in_channels
         self.score = score
+        if edge_dim is not None and edge_dim < 1:
+            raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
+        if edge_reduce not in _REDUCES:
+            raise ValueError(f"edge_reduce must be one of {', '.join(map(repr, _REDUCES))}; got {edge_reduce!r}")
+        if edge_dim is not None and edge_reduce == "multiplicity":
+            raise ValueError(f"edge_reduce='multiplicity' is for edges without features, but edge_dim is {edge_dim}")
         check_budget(threshold, quantile, ratio, max_size)
         activation(score)  # or an error
         self.threshold = check_threshold(score, threshold) if quantile is None and ratio is None else -math.inf
         self.quantile, self.ratio, self.max_size = quantile, ratio, max_size
-        self._has_budget = (quantile, ratio, max_size) != (None, None, None)
+        # What one operator does, and `in_place`
+        self._is_plain = (
+            isinstance(score, str)
+            and weights == "merged"
+            and all(option is None for option in (quantile, ratio, max_size, edge_dim))
+        )
         self.weights = weights
         self.symmetric = symmetric
         self.dropout = dropout
         self.self_loops = self_loops
+        self.edge_dim, self.edge_reduce = edge_dim, edge_reduce
         self.lin = torch.nn.Linear(2 * in_channels, 1)
+        self.lin_edge = None if edge_dim is None else torch.nn.Linear(edge_dim, 1, bias=False)
+        if edge_dim is not None:
+            self.reset_parameters()
 
     @property
     def activation(self) -> Callable[[Tensor], Tensor]:
@@ -113,34 +115,48 @@ class ComponentPooling(torch.nn.Module):
     def reset_parameters(self) -> None:
         """Draw the scorer's weights anew."""
         self.lin.reset_parameters()
+        if self.lin_edge is not None:  # as one linear layer over the features of both ends and of the edge
+            bound = (2 * self.in_channels + self.lin_edge.in_features) ** -0.5
+            for parameter in self.parameters():
+                torch.nn.init.uniform_(parameter, -bound, bound)
 
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Pooled:
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, edge_attr: Tensor | None = None
+    ) -> Pooled:
         """Pool a graph, or a batch of graphs.
 
         Args:
             x: node features [N, in_channels].
             edge_index: edges [2, E]. Self-loops and repeated edges are ignored; an undirected edge is both directions.
             batch: the graph of each node [N], sorted; by default all nodes are of one graph.
+            edge_attr: features of the edges, [E, edge_dim] if the layer has an `edge_dim`, else [E] or [E, any].
         """
         check_features(x, self.in_channels, self.lin.weight)
         num_nodes = x.size(0)
         check_edge_index(edge_index, x.device)
         check_batch(batch, num_nodes, x.device)
+        check_edge_attr(edge_attr, edge_index, self.edge_dim, x)
 
         dropout = self.dropout if self.training else 0.0
         weight, bias = self.lin.weight, self.lin.bias
-        if isinstance(self.score, str) and self.weights == "merged" and not dropout and not self._has_budget:
+        fine = (edge_index, edge_attr)
+        if self._is_plain and not dropout and edge_attr is None and self.edge_reduce != "multiplicity":
             x, edge_score, cluster, edge_index, batch = ops.pool(
-                x, edge_index, weight, bias, batch, self.score, self.threshold, self.symmetric, self.self_loops
+                x, edge_index, weight, bias, batch, str(self.score), self.threshold, self.symmetric, self.self_loops
             )
-            return Pooled(x, edge_index, batch, cluster, edge_score)
-        edge_score, x = score_and_pass(x, edge_index, weight, bias, self.activation, dropout, self.symmetric)
+            return Pooled(x, edge_index, batch, cluster, edge_score, None, *fine)
+        term = None
+        if self.lin_edge is not None and edge_attr is not None:
+            term = ops.score_edges(edge_attr, edge_index, self.lin_edge.weight, num_nodes, self.symmetric)
+        edge_score, x = score_and_pass(x, edge_index, weight, bias, self.activation, dropout, self.symmetric, term)
         coarse = self._coarsen(edge_score, edge_index, num_nodes, batch)
         if self.weights == "merged":
             x = ops.merge(x, edge_score, edge_index, coarse.merged, coarse.parts)
         else:
             x = ops.merge_all(x, edge_score, edge_index, coarse.counted, coarse.parts)
-        return Pooled(x, coarse.edge_index, coarse.batch, coarse.parts.cluster, edge_score)
+        return Pooled(
+            x, coarse.edge_index, coarse.batch, coarse.parts.cluster, edge_score, self._edge_attr(*fine, coarse), *fine
+        )
 
     def _coarsen(self, edge_score: Tensor, edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> ops.Coarse:
         args = (edge_score, edge_index, num_nodes)
@@ -153,6 +169,16 @@ class ComponentPooling(torch.nn.Module):
         else:
             return ops.coarsen(*args, self.threshold, batch, self.self_loops)
         return ops.coarsen_selected(selection, edge_index, num_nodes, batch, self.self_loops)
+
+    def _edge_attr(self, edge_index: Tensor, edge_attr: Tensor | None, coarse: ops.Coarse) -> Tensor | None:
+        reduce = self.edge_reduce
+        if reduce == "multiplicity":
+            reduce = "sum"
+            if edge_attr is None:
+                edge_attr = torch.ones_like(edge_index[0], dtype=self.lin.weight.dtype)
+        if edge_attr is None:
+            return None
+        return ops.connect_features(edge_attr, edge_index, coarse.counted, coarse.parts, coarse.edge_index, reduce)
 
     def in_place(
         self, x: Tensor, edge_index: Tensor, row_ptr: Tensor | None = None, live: Tensor | None = None
@@ -169,10 +195,10 @@ class ComponentPooling(torch.nn.Module):
                 `edge_index` are edges; by default all are. [N + 1].
             live: mask [N] of the rows that are nodes; by default all are. The others must have no edges.
         """
-        dropout = self.training and self.dropout
-        if not isinstance(self.score, str) or self.weights != "merged" or self._has_budget or dropout:
+        if not self._is_plain or (self.training and self.dropout):
             raise ValueError(
-                "in_place() takes score='tanh' or 'sigmoid', weights='merged', no budget, and no dropout in training"
+                "in_place() takes score='tanh' or 'sigmoid', weights='merged', no budget, no edge features, and no "
+                "dropout in training"
             )
         check_features(x, self.in_channels, self.lin.weight)
         check_edge_index(edge_index, x.device)
@@ -182,7 +208,7 @@ class ComponentPooling(torch.nn.Module):
             live = torch.ones(x.size(0), dtype=torch.bool, device=x.device)
         scorer = (self.lin.weight, self.lin.bias)
         return ops.pool_in_place(
-            x, edge_index, row_ptr, live, *scorer, self.score, self.threshold, self.symmetric, self.self_loops
+            x, edge_index, row_ptr, live, *scorer, str(self.score), self.threshold, self.symmetric, self.self_loops
         )
 
     def extra_repr(self) -> str:
@@ -195,6 +221,8 @@ class ComponentPooling(torch.nn.Module):
         settings += ["self_loops=True"] if self.self_loops else []
         budgets = {"quantile": self.quantile, "ratio": self.ratio, "max_size": self.max_size}
         settings += [f"{name}={value:g}" for name, value in budgets.items() if value is not None]
+        settings += [f"edge_dim={self.edge_dim}"] if self.edge_dim is not None else []
+        settings += [f"edge_reduce={self.edge_reduce}"] if self.edge_reduce != "sum" else []
         return ", ".join(settings)
 
     def __repr__(self) -> str:

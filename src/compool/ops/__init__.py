@@ -3,9 +3,9 @@
 score → select → components → connect → merge, and lift for the way back. `coarsen` is the three in the middle, which
 know nothing of features, in one; `pool` is all of them, and `pool_in_place` the same without compaction.
 `select_quantile`, `select_ratio` and `select_max_size` select by a budget, and `coarsen_selected` goes on from there.
-`contract` stands for select and components in edge pooling. `grouped_linear`, `propagate`, `activate` and the like are
-what the layers of many replicas are made of. They do not check their input, and an index out of range can crash the
-process: the modules of :mod:`compool.nn` check.
+`score_edges` and `connect_features` are for features of edges. `contract` stands for select and components in edge
+pooling. `grouped_linear`, `propagate`, `activate` and the like are what the layers of many replicas are made of. They
+do not check their input, and an index out of range can crash the process: the modules of :mod:`compool.nn` check.
 """
 
 from compool.ops.budget import select_max_size, select_quantile, select_ratio
@@ -14,6 +14,7 @@ from compool.ops.components import Components, components, connected_components
 from compool.ops.connect import connect
 from compool.ops.contract import Contraction, contract, merge_pairs
 from compool.ops.dropout import activate, drop_pairs, dropout, fold
+from compool.ops.edge_features import connect_features, score_edges
 from compool.ops.grouped import grouped_linear, segment_repeat, segment_sum
 from compool.ops.in_place import InPlace, pool_in_place, row_pointer
 from compool.ops.lift import lift
@@ -35,6 +36,7 @@ __all__ = [
     "coarsen_selected",
     "components",
     "connect",
+    "connect_features",
     "connected_components",
     "contract",
     "drop_pairs",
@@ -50,6 +52,7 @@ __all__ = [
     "propagate",
     "row_pointer",
     "score",
+    "score_edges",
     "score_ends",
     "segment_norm",
     "segment_repeat",
