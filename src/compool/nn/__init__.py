@@ -4,6 +4,7 @@ from compool.nn.cluster_pooling import ClusterPooling
 from compool.nn.component_pooling import ComponentPooling
 from compool.nn.edge_pooling import EdgePooling
 from compool.nn.files import load_network, save_network
+from compool.nn.global_pooling import GlobalComponentPooling
 from compool.nn.network import GIN, Network
 from compool.nn.pooled import Fine, Pooled
 
@@ -13,6 +14,7 @@ __all__ = [
     "ComponentPooling",
     "EdgePooling",
     "Fine",
+    "GlobalComponentPooling",
     "Network",
     "Pooled",
     "load_network",

@@ -1,21 +1,19 @@
 """Edge-based graph component pooling as a layer."""
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from compool import ops
-from compool.nn._settings import activation, check_budget, check_threshold, name_of
+from compool.nn._scorer import EdgeScorer
+from compool.nn._settings import Score, check_budget, check_threshold, name_of
 from compool.nn.pooled import Pooled
-from compool.ops._checks import check_batch, check_edge_attr, check_edge_index, check_features
-from compool.ops.score import score_and_pass
 
 _REDUCES = ("sum", "mean", "max", "multiplicity")
 
 
-class ComponentPooling(torch.nn.Module):
+class ComponentPooling(EdgeScorer):
     r"""Edge-based graph component pooling (`Snelleman et al. 2024 <https://arxiv.org/abs/2409.11856>`_).
 
     Scores every edge from its two end nodes, :math:`S_{ij} = \sigma(\psi(x_i, x_j) + b)`, merges the edges whose score
@@ -60,7 +58,7 @@ class ComponentPooling(torch.nn.Module):
     def __init__(
         self,
         in_channels: int,
-        score: str | Callable[[Tensor], Tensor] = "tanh",
+        score: Score = "tanh",
         threshold: float | None = None,
         weights: str = "merged",
         symmetric: bool = False,
@@ -72,53 +70,28 @@ class ComponentPooling(torch.nn.Module):
         edge_dim: int | None = None,
         edge_reduce: str = "sum",
     ) -> None:
-        super().__init__()
-        if in_channels < 1:
-            raise ValueError(f"in_channels must be at least 1, got {in_channels}")
+        super().__init__(in_channels, score, symmetric, edge_dim)
         if weights not in ("merged", "all"):
             raise ValueError(f"weights must be 'merged' or 'all', got {weights!r}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1, got {dropout}")
-        self.in_channels = in_channels
-        self.score = score
-        if edge_dim is not None and edge_dim < 1:
-            raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
         if edge_reduce not in _REDUCES:
             raise ValueError(f"edge_reduce must be one of {', '.join(map(repr, _REDUCES))}; got {edge_reduce!r}")
         if edge_dim is not None and edge_reduce == "multiplicity":
             raise ValueError(f"edge_reduce='multiplicity' is for edges without features, but edge_dim is {edge_dim}")
         check_budget(threshold, quantile, ratio, max_size)
-        activation(score)  # or an error
         self.threshold = check_threshold(score, threshold) if quantile is None and ratio is None else -math.inf
         self.quantile, self.ratio, self.max_size = quantile, ratio, max_size
-        # What one operator does, and `in_place`
-        self._is_plain = (
-            isinstance(score, str)
-            and weights == "merged"
-            and all(option is None for option in (quantile, ratio, max_size, edge_dim))
-        )
         self.weights = weights
-        self.symmetric = symmetric
         self.dropout = dropout
         self.self_loops = self_loops
-        self.edge_dim, self.edge_reduce = edge_dim, edge_reduce
-        self.lin = torch.nn.Linear(2 * in_channels, 1)
-        self.lin_edge = None if edge_dim is None else torch.nn.Linear(edge_dim, 1, bias=False)
-        if edge_dim is not None:
-            self.reset_parameters()
+        self.edge_reduce = edge_reduce
 
     @property
-    def activation(self) -> Callable[[Tensor], Tensor]:
-        r"""The function :math:`\sigma`."""
-        return activation(self.score)
-
-    def reset_parameters(self) -> None:
-        """Draw the scorer's weights anew."""
-        self.lin.reset_parameters()
-        if self.lin_edge is not None:  # as one linear layer over the features of both ends and of the edge
-            bound = (2 * self.in_channels + self.lin_edge.in_features) ** -0.5
-            for parameter in self.parameters():
-                torch.nn.init.uniform_(parameter, -bound, bound)
+    def _is_plain(self) -> bool:
+        """Whether one operator does it all, but for dropout."""
+        options = (self.quantile, self.ratio, self.max_size, self.edge_dim)
+        return isinstance(self.score, str) and self.weights == "merged" and not any(o is not None for o in options)
 
     def forward(
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, edge_attr: Tensor | None = None
@@ -131,24 +104,24 @@ class ComponentPooling(torch.nn.Module):
             batch: the graph of each node [N], sorted; by default all nodes are of one graph.
             edge_attr: features of the edges, [E, edge_dim] if the layer has an `edge_dim`, else [E] or [E, any].
         """
-        check_features(x, self.in_channels, self.lin.weight)
+        self._check(x, edge_index, batch, edge_attr)
         num_nodes = x.size(0)
-        check_edge_index(edge_index, x.device)
-        check_batch(batch, num_nodes, x.device)
-        check_edge_attr(edge_attr, edge_index, self.edge_dim, x)
-
         dropout = self.dropout if self.training else 0.0
-        weight, bias = self.lin.weight, self.lin.bias
         fine = (edge_index, edge_attr)
         if self._is_plain and not dropout and edge_attr is None and self.edge_reduce != "multiplicity":
             x, edge_score, cluster, edge_index, batch = ops.pool(
-                x, edge_index, weight, bias, batch, str(self.score), self.threshold, self.symmetric, self.self_loops
+                x,
+                edge_index,
+                self.lin.weight,
+                self.lin.bias,
+                batch,
+                str(self.score),
+                self.threshold,
+                self.symmetric,
+                self.self_loops,
             )
             return Pooled(x, edge_index, batch, cluster, edge_score, None, *fine)
-        term = None
-        if self.lin_edge is not None and edge_attr is not None:
-            term = ops.score_edges(edge_attr, edge_index, self.lin_edge.weight, num_nodes, self.symmetric)
-        edge_score, x = score_and_pass(x, edge_index, weight, bias, self.activation, dropout, self.symmetric, term)
+        edge_score, x = self._score(x, edge_index, edge_attr, dropout)
         coarse = self._coarsen(edge_score, edge_index, num_nodes, batch)
         if self.weights == "merged":
             x = ops.merge(x, edge_score, edge_index, coarse.merged, coarse.parts)
@@ -200,8 +173,7 @@ class ComponentPooling(torch.nn.Module):
                 "in_place() takes score='tanh' or 'sigmoid', weights='merged', no budget, no edge features, and no "
                 "dropout in training"
             )
-        check_features(x, self.in_channels, self.lin.weight)
-        check_edge_index(edge_index, x.device)
+        self._check(x, edge_index, None, None)
         if row_ptr is None:
             row_ptr = ops.row_pointer(edge_index, x.size(0))
         if live is None:
