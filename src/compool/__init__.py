@@ -4,7 +4,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from compool.nn import ClusterPooling, ComponentPooling, EdgePooling, GlobalComponentPooling, Pooled
+    from compool.nn import (
+        ClusterPooling,
+        ComponentPooling,
+        ComponentUNet,
+        EdgePooling,
+        GlobalComponentPooling,
+        Pooled,
+    )
     from compool.ops import connected_components
 
 __version__ = "0.1.0"
@@ -12,6 +19,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ClusterPooling",
     "ComponentPooling",
+    "ComponentUNet",
     "EdgePooling",
     "GlobalComponentPooling",
     "Pooled",
@@ -22,6 +30,7 @@ __all__ = [
 _HOME = {
     "ClusterPooling": "compool.nn",
     "ComponentPooling": "compool.nn",
+    "ComponentUNet": "compool.nn",
     "EdgePooling": "compool.nn",
     "GlobalComponentPooling": "compool.nn",
     "Pooled": "compool.nn",

@@ -7,11 +7,13 @@ from compool.nn.files import load_network, save_network
 from compool.nn.global_pooling import GlobalComponentPooling
 from compool.nn.network import GIN, Network
 from compool.nn.pooled import Fine, Pooled
+from compool.nn.unet import ComponentUNet
 
 __all__ = [
     "GIN",
     "ClusterPooling",
     "ComponentPooling",
+    "ComponentUNet",
     "EdgePooling",
     "Fine",
     "GlobalComponentPooling",
