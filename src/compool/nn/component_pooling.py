@@ -4,11 +4,13 @@ import math
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from compool import ops
 from compool.nn._scorer import EdgeScorer
 from compool.nn._settings import Score, check_budget, check_threshold, name_of
-from compool.nn.pooled import Pooled
+from compool.nn.data import pool_data
+from compool.nn.pooled import Assigned, Pooled
 
 _REDUCES = ("sum", "mean", "max", "multiplicity")
 
@@ -130,6 +132,41 @@ class ComponentPooling(EdgeScorer):
         return Pooled(
             x, coarse.edge_index, coarse.batch, coarse.parts.cluster, edge_score, self._edge_attr(*fine, coarse), *fine
         )
+
+    def assign(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, edge_attr: Tensor | None = None
+    ) -> Assigned:
+        """The supernode of each node, and its weight there as in Eq. 3; arguments as in :meth:`forward`.
+
+        Example:
+            >>> pool = ComponentPooling(16)
+            >>> x, edge_index = torch.randn(4, 16), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+            >>> assigned = pool.assign(x, edge_index)
+            >>> summed = torch.zeros(assigned.number, 16).index_add(0, assigned.cluster, assigned.weight[:, None] * x)
+            >>> torch.allclose(summed, pool(x, edge_index).x)
+            True
+        """
+        if self.weights != "merged":
+            raise ValueError(f"weights must be 'merged': with {self.weights!r}, a node is in several supernodes")
+        self._check(x, edge_index, batch, edge_attr)
+        edge_score, _ = self._score(x, edge_index, edge_attr, self.dropout if self.training else 0.0)
+        coarse = self._coarsen(edge_score, edge_index, x.size(0), batch)
+        weight = edge_score.new_zeros(x.size(0))
+        weight = weight.index_add(0, edge_index[0], edge_score * coarse.merged).masked_fill(coarse.parts.alone, 1.0)
+        return Assigned(coarse.parts.cluster, weight, coarse.parts.number, edge_score)
+
+    def pool_data(self, data: Data) -> Data:
+        """Pool a PyG graph or batch: its `x` and `edge_index`, and `edge_attr` if it has one.
+
+        Labels and all else that belongs to whole graphs stay; what else belongs to nodes or edges does not. A batch
+        remains a batch, of which single graphs can be taken.
+
+        Example:
+            >>> graph = Data(torch.randn(4, 16), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), y=torch.tensor([1]))
+            >>> ComponentPooling(16).pool_data(graph).y
+            tensor([1])
+        """
+        return pool_data(self, data)
 
     def _coarsen(self, edge_score: Tensor, edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> ops.Coarse:
         args = (edge_score, edge_index, num_nodes)

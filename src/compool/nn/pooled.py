@@ -20,6 +20,19 @@ class Fine(NamedTuple):
     """Features of the edges [E, *], the input's."""
 
 
+class Assigned(NamedTuple):
+    """Which node goes where, and how much it counts there."""
+
+    cluster: Tensor
+    """The supernode of each node [N]."""
+    weight: Tensor
+    """The weight of each node in its supernode [N]."""
+    number: int
+    """How many supernodes there are, K."""
+    edge_score: Tensor
+    """The score of each edge [E]."""
+
+
 class Pooled(NamedTuple):
     """What pooling made of a graph: the coarse graph, and how the input maps to it."""
 
