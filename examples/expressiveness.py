@@ -126,7 +126,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=["EXP", "CEXP", "wl_pairs"], choices=["EXP", "CEXP", "wl_pairs"])
     parser.add_argument("--poolings", nargs="+", default=list(POOLINGS), choices=list(POOLINGS), metavar="NAME")
     parser.add_argument("--seeds", type=int, default=3, help="trainings of each network (default: 3)")
-    parser.add_argument("--epochs", type=int, default=60, help="epochs of a training (default: 60)")
+    parser.add_argument("--epochs", type=int, default=30, help="epochs of a training (default: 30)")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
     args = parser.parse_args()
     if args.seeds < 1 or args.epochs < 1:

@@ -3,11 +3,11 @@
     python examples/node_classification.py --data FOLDER      # FOLDER/Planetoid has ind.cora.x and so on
 
 Every method gets the same budget: 200 epochs of Adam at a learning rate of 0.01 and a weight decay of 0.001, as in
-PyG's example of GraphUNet, and four settings (dropout, and one of its own), each tried with two initial weights. The
-setting with the best validation accuracy is then trained with --seeds other initial weights. A training's accuracy is
-that on the test set at the epoch of best validation accuracy, looked at every fourth epoch; nothing is chosen by test
-accuracy. Times are of the processor, for one training, without evaluation. The files of these sets are pickles, which
-PyG reads: take them from a place that you trust.
+PyG's example of GraphUNet, and four settings (dropout, and one of its own), each tried once. The setting with the best
+validation accuracy is then trained with --seeds other initial weights. A training's accuracy is that on the test set
+at the epoch of best validation accuracy, looked at every fourth epoch; nothing is chosen by test accuracy. Times are of
+the processor, for one training, without evaluation. The files of these sets are pickles, which PyG reads: take them
+from a place that you trust.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import Progress, TaskID
 from rich.table import Table
 from torch import Tensor
 from torch_geometric.data import Data
@@ -35,7 +35,7 @@ from torch_geometric.transforms import NormalizeFeatures
 from compool import ComponentUNet
 
 HIDDEN, LEARNING_RATE, WEIGHT_DECAY = 32, 0.01, 1e-3
-DROPOUT, TUNING_SEEDS, EVERY = (0.5, 0.9), (1000, 1001), 4
+DROPOUT, TUNING_SEED, EVERY = (0.5, 0.9), 1000, 4
 
 
 class Method(NamedTuple):
@@ -48,17 +48,17 @@ class Method(NamedTuple):
 
 METHODS = {
     "GCN": Method("layers", (2, 3), lambda data, classes, own, p: GCN(data.num_features, HIDDEN, own, classes, p)),
+    "ComponentUNet": Method(
+        "depth",
+        (1, 2),
+        lambda data, classes, own, p: ComponentUNet(data.num_features, HIDDEN, classes, depth=own, dropout=p),
+    ),
     "GraphUNet": Method(
         "depth",
         (2, 3),
         lambda data, classes, own, p: GraphUNet(  # pool ratios as in PyG's example
             data.num_features, HIDDEN, classes, own, pool_ratios=[2000 / data.num_nodes] + [0.5] * (own - 1)
         ),
-    ),
-    "ComponentUNet": Method(
-        "depth",
-        (1, 2),
-        lambda data, classes, own, p: ComponentUNet(data.num_features, HIDDEN, classes, depth=own, dropout=p),
     ),
 }
 
@@ -71,10 +71,11 @@ class Setting(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Accuracies at the epoch of best validation accuracy, and seconds."""
+    """Accuracies at the epoch of best validation accuracy, that epoch, and seconds."""
 
     validation: float
     test: float
+    epoch: int
     seconds: float
 
 
@@ -92,7 +93,7 @@ def train(method: Method, data: Data, setting: Setting, seed: int, epochs: int) 
     network = method.make(data, classes, setting.own, setting.dropout)
     optimizer = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
     places = data.x.view(-1).nonzero().squeeze(1)
-    best, seconds = (0.0, 0.0), 0.0
+    best, seconds = (0.0, 0.0, 0), 0.0
     for epoch in range(epochs):
         began = time.process_time()
         network.train()
@@ -106,25 +107,25 @@ def train(method: Method, data: Data, setting: Setting, seed: int, epochs: int) 
             network.eval()
             with torch.no_grad():
                 right = (network(data.x, data.edge_index).argmax(1) == data.y).float()
-            now = (right[data.val_mask].mean().item(), right[data.test_mask].mean().item())
+            now = (right[data.val_mask].mean().item(), right[data.test_mask].mean().item(), epoch + 1)
             best = now if now[0] >= best[0] else best
     return Result(*best, seconds)
 
 
 def study(
-    method: Method, data: Data, seeds: int, epochs: int, tick: Callable[[], None]
+    method: Method, data: Data, seeds: int, epochs: int, tick: Callable[[list[Result]], None]
 ) -> tuple[Setting, list[Result]]:
-    """Tune by validation accuracy, then train."""
-
-    def run(setting: Setting, seed: int) -> Result:
-        result = train(method, data, setting, seed, epochs)
-        tick()
-        return result
-
-    settings = [Setting(*values) for values in itertools.product(DROPOUT, method.own)]
-    validation = {s: mean(run(s, seed).validation for seed in TUNING_SEEDS) for s in settings}
-    chosen = max(settings, key=lambda setting: validation[setting])
-    return chosen, [run(chosen, seed) for seed in range(seeds)]
+    """Tune by validation accuracy, then train; `tick` is called after each training, with the results so far."""
+    validation = {}
+    for setting in (Setting(*values) for values in itertools.product(DROPOUT, method.own)):
+        validation[setting] = train(method, data, setting, TUNING_SEED, epochs).validation
+        tick([])
+    chosen = max(validation, key=lambda setting: validation[setting])
+    results: list[Result] = []
+    for seed in range(seeds):
+        results.append(train(method, data, chosen, seed, epochs))
+        tick(results)
+    return chosen, results
 
 
 def main() -> None:
@@ -145,31 +146,42 @@ def main() -> None:
         parser.error(f"{folder} has no {missing[0]}: expected ind.{missing[0].lower()}.x and its companions there")
 
     warnings.filterwarnings("ignore", "Sparse")  # PyG's GraphUNet multiplies sparse matrices
-    console, found = Console(), []
-    table = Table("data set", "method", "test accuracy", "validation", "seconds", "setting")
+    console, found = Console(), list[dict[str, object]]()
+    table = Table("data set", "method", "test accuracy", "validation", "at epoch", "seconds", "setting")
     with Progress(console=console) as progress:
         for name in args.sets:
             data = NormalizeFeatures()(read_planetoid_data(str(folder), name.lower()))
             for label, method in METHODS.items():
-                total = len(DROPOUT) * len(method.own) * len(TUNING_SEEDS) + args.seeds
-                task = progress.add_task(f"{name}, {label}", total=total)
-                chosen, results = study(method, data, args.seeds, args.epochs, lambda task=task: progress.advance(task))
+                task = progress.add_task(f"{name}, {label}", total=len(DROPOUT) * len(method.own) + args.seeds)
+
+                def tick(results: list[Result], name: str = name, label: str = label, task: TaskID = task) -> None:
+                    progress.advance(task)
+                    if args.json:
+                        write([*found, {"set": name, "method": label, "runs": results}], args.json)
+
+                chosen, results = study(method, data, args.seeds, args.epochs, tick)
                 tests = [result.test for result in results]
                 table.add_row(
                     name,
                     label,
                     f"{mean(tests):.1%} ± {stdev(tests):.1%}",
                     f"{mean(result.validation for result in results):.1%}",
+                    f"{mean(result.epoch for result in results):.0f}",
                     f"{mean(result.seconds for result in results):.1f}",
                     f"dropout {chosen.dropout}, {method.name} {chosen.own}",
                 )
                 found.append({"set": name, "method": label, "setting": chosen._asdict(), "runs": [*results]})
+        if args.json:
+            write(found, args.json)
     console.print(table)
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        partial = args.json.with_name(f".{args.json.name}.{os.getpid()}")
-        partial.write_text(json.dumps(found, indent=1))
-        partial.replace(args.json)
+
+
+def write(found: list[dict[str, object]], path: Path) -> None:
+    """Write results, in place of what is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(json.dumps(found, indent=1))
+    partial.replace(path)
 
 
 if __name__ == "__main__":

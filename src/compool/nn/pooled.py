@@ -11,13 +11,13 @@ class Fine(NamedTuple):
     """A graph as it was before pooling, with new features."""
 
     x: Tensor
-    """Features of the nodes [N, *]."""
+    """Features of the nodes [N, …]."""
     edge_index: Tensor
     """Edges [2, E], the input's."""
     batch: Tensor
     """The graph of each node [N]."""
     edge_attr: Tensor | None
-    """Features of the edges [E, *], the input's."""
+    """Features of the edges [E, …], the input's."""
 
 
 class Assigned(NamedTuple):
@@ -47,14 +47,14 @@ class Pooled(NamedTuple):
     edge_score: Tensor
     """The score of each edge of the input [E]."""
     edge_attr: Tensor | None
-    """Features of the edges between supernodes [E', *], or None if the input had none."""
+    """Features of the edges between supernodes [E', …], or None if the input had none."""
     fine_edge_index: Tensor
     """The edges of the input [2, E]."""
     fine_edge_attr: Tensor | None
-    """Features of the edges of the input [E, *], or None."""
+    """Features of the edges of the input [E, …], or None."""
 
     def unpool(self, x: Tensor) -> Tensor:
-        """Give every node the features `x` [K, *] of its supernode; [N, *]."""
+        """Give every node the features `x` [K, …] of its supernode; [N, …]."""
         if x.dim() == 0 or x.size(0) != self.x.size(0):
             raise ValueError(f"x must have {self.x.size(0)} rows, one a supernode; got {list(x.shape)}")
         return ops.lift(x, self.cluster)

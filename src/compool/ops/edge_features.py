@@ -51,7 +51,7 @@ def connect_features(
     Self-loops of the input and repeats of an edge do not count.
 
     Args:
-        edge_attr: features of the edges [E, *].
+        edge_attr: features of the edges [E, …].
         edge_index: edges [2, E].
         counted: mask [E] of the edges that count; see :func:`~compool.ops.select`.
         parts: the supernodes.
@@ -59,7 +59,7 @@ def connect_features(
         reduce: ``"sum"``, ``"mean"`` or ``"max"``.
 
     Returns:
-        Features [E', *].
+        Features [E', …].
 
     Example:
         >>> from compool.ops import components, connect
