@@ -110,9 +110,9 @@ def train(
     return inside.mean().item(), outside.mean().item() if len(outside) else None, kept
 
 
-def read(name: str, data: Path | None) -> tuple[GraphSet, Tensor]:
+def read(name: str, data: Path | None, pairs: int) -> tuple[GraphSet, Tensor]:
     """A set, and which of its graphs share their 1-WL class with none of the other label."""
-    graphs = wl_pairs() if name == "wl_pairs" else load(name, data)
+    graphs = wl_pairs(pairs) if name == "wl_pairs" else load(name, data)
     kinds: dict[int, set[int]] = {}
     classes = wl_classes(graphs).tolist()
     for kind, y in zip(classes, graphs.y.tolist(), strict=True):
@@ -125,16 +125,17 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=os.environ.get("COMPOOL_DATA"), help="or COMPOOL_DATA")
     parser.add_argument("--sets", nargs="+", default=["EXP", "CEXP", "wl_pairs"], choices=["EXP", "CEXP", "wl_pairs"])
     parser.add_argument("--poolings", nargs="+", default=list(POOLINGS), choices=list(POOLINGS), metavar="NAME")
+    parser.add_argument("--pairs", type=int, default=600, help="how many wl_pairs (default: 600)")
     parser.add_argument("--seeds", type=int, default=3, help="trainings of each network (default: 3)")
     parser.add_argument("--epochs", type=int, default=30, help="epochs of a training (default: 30)")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
     args = parser.parse_args()
-    if args.seeds < 1 or args.epochs < 1:
-        parser.error("--seeds and --epochs must be at least 1")
+    if args.seeds < 1 or args.epochs < 1 or args.pairs < 10:
+        parser.error("--seeds and --epochs must be at least 1, --pairs at least 10")
     if args.data is None and args.sets != ["wl_pairs"]:
         parser.error("name the folder that has EXP.zip and CEXP.zip: --data FOLDER, or COMPOOL_DATA")
     try:
-        sets = {name: read(name, args.data) for name in args.sets}
+        sets = {name: read(name, args.data, args.pairs) for name in args.sets}
     except (FileNotFoundError, ValueError) as error:
         parser.error(str(error))
 

@@ -17,6 +17,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 from typing import NamedTuple
@@ -24,9 +25,8 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from rich.console import Console
-from rich.progress import Progress, TaskID
+from rich.progress import Progress
 from rich.table import Table
-from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.io import read_planetoid_data
 from torch_geometric.nn import GCN, GraphUNet
@@ -79,25 +79,20 @@ class Result(NamedTuple):
     seconds: float
 
 
-def drop(x: Tensor, places: Tensor, probability: float) -> Tensor:
-    """Dropout of features that are mostly zero: only at the places where they are not."""
-    out = torch.zeros_like(x)
-    out.view(-1)[places] = F.dropout(x.view(-1)[places], probability)
-    return out
-
-
 def train(method: Method, data: Data, setting: Setting, seed: int, epochs: int) -> Result:
     """One training."""
     torch.manual_seed(seed)
     classes = int(data.y.max()) + 1
     network = method.make(data, classes, setting.own, setting.dropout)
     optimizer = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
-    places = data.x.view(-1).nonzero().squeeze(1)
+    places, x = data.x.view(-1).nonzero().squeeze(1), torch.zeros_like(data.x)
+    present = data.x.view(-1)[places]
     best, seconds = (0.0, 0.0, 0), 0.0
     for epoch in range(epochs):
         began = time.process_time()
         network.train()
-        logits = network(drop(data.x, places, setting.dropout), data.edge_index)
+        x.view(-1)[places] = F.dropout(present, setting.dropout)  # most features are zero and stay so
+        logits = network(x, data.edge_index)
         loss = F.cross_entropy(logits[data.train_mask], data.y[data.train_mask])
         optimizer.zero_grad()
         loss.backward()
@@ -112,20 +107,24 @@ def train(method: Method, data: Data, setting: Setting, seed: int, epochs: int) 
     return Result(*best, seconds)
 
 
-def study(
-    method: Method, data: Data, seeds: int, epochs: int, tick: Callable[[list[Result]], None]
-) -> tuple[Setting, list[Result]]:
-    """Tune by validation accuracy, then train; `tick` is called after each training, with the results so far."""
+def tune(method: Method, data: Data, epochs: int, tick: Callable[[], None]) -> Setting:
+    """The setting with the best validation accuracy."""
     validation = {}
     for setting in (Setting(*values) for values in itertools.product(DROPOUT, method.own)):
         validation[setting] = train(method, data, setting, TUNING_SEED, epochs).validation
-        tick([])
-    chosen = max(validation, key=lambda setting: validation[setting])
-    results: list[Result] = []
-    for seed in range(seeds):
-        results.append(train(method, data, chosen, seed, epochs))
-        tick(results)
-    return chosen, results
+        tick()
+    return max(validation, key=lambda setting: validation[setting])
+
+
+def row(results: list[Result]) -> list[str]:
+    """The cells of a table: mean and deviation of test accuracies, means of the others."""
+    tests = [result.test for result in results]
+    return [
+        f"{mean(tests):.1%} ± {stdev(tests):.1%}",
+        f"{mean(result.validation for result in results):.1%}",
+        f"{mean(result.epoch for result in results):.0f}",
+        f"{mean(result.seconds for result in results):.1f}",
+    ]
 
 
 def main() -> None:
@@ -151,37 +150,32 @@ def main() -> None:
     with Progress(console=console) as progress:
         for name in args.sets:
             data = NormalizeFeatures()(read_planetoid_data(str(folder), name.lower()))
+            total = sum(len(DROPOUT) * len(method.own) + args.seeds for method in METHODS.values())
+            tick = partial(progress.advance, progress.add_task(name, total=total))
+            chosen = {label: tune(method, data, args.epochs, tick) for label, method in METHODS.items()}
+            results: dict[str, list[Result]] = {label: [] for label in METHODS}
+            found += [
+                {"set": name, "method": label, "setting": chosen[label]._asdict(), "runs": results[label]}
+                for label in METHODS
+            ]
+            for seed in range(args.seeds):  # methods take turns, so that a busy machine slows all of them
+                for label, method in METHODS.items():
+                    results[label].append(train(method, data, chosen[label], seed, args.epochs))
+                    tick()
+                if args.json:
+                    write(found, args.json)
             for label, method in METHODS.items():
-                task = progress.add_task(f"{name}, {label}", total=len(DROPOUT) * len(method.own) + args.seeds)
-
-                def tick(results: list[Result], name: str = name, label: str = label, task: TaskID = task) -> None:
-                    progress.advance(task)
-                    if args.json:
-                        write([*found, {"set": name, "method": label, "runs": results}], args.json)
-
-                chosen, results = study(method, data, args.seeds, args.epochs, tick)
-                tests = [result.test for result in results]
-                table.add_row(
-                    name,
-                    label,
-                    f"{mean(tests):.1%} ± {stdev(tests):.1%}",
-                    f"{mean(result.validation for result in results):.1%}",
-                    f"{mean(result.epoch for result in results):.0f}",
-                    f"{mean(result.seconds for result in results):.1f}",
-                    f"dropout {chosen.dropout}, {method.name} {chosen.own}",
-                )
-                found.append({"set": name, "method": label, "setting": chosen._asdict(), "runs": [*results]})
-        if args.json:
-            write(found, args.json)
+                setting = f"dropout {chosen[label].dropout}, {method.name} {chosen[label].own}"
+                table.add_row(name, label, *row(results[label]), setting)
     console.print(table)
 
 
 def write(found: list[dict[str, object]], path: Path) -> None:
     """Write results, in place of what is there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps(found, indent=1))
-    partial.replace(path)
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    new.write_text(json.dumps(found, indent=1))
+    new.replace(path)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,14 @@ def test_a_batch_remains_a_batch_of_which_graphs_can_be_taken() -> None:
     assert twice.num_graphs == 4
 
 
+def test_a_batch_made_by_hand() -> None:
+    batch = Batch(x=torch.randn(6, 3), edge_index=random_graph(3, 6), batch=torch.tensor([0, 0, 0, 1, 1, 1]))
+    batch.note = "by hand"
+    out = ComponentPooling(3).pool_data(batch)
+    assert out.num_graphs == 2
+    assert out.note == "by hand"
+
+
 def test_a_graph_without_edge_features() -> None:
     whole = Data(torch.randn(5, 3), random_graph(5, 9), name="five")
     out = ComponentPooling(3).pool_data(whole)

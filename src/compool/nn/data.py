@@ -32,10 +32,12 @@ def pool_data(pool: _Pool, data: Data) -> Data:
     pooled = Batch(**whole, **new, batch=out.batch, ptr=ptr)
     pooled._num_graphs = graphs
     # Where each graph's part of an attribute is, and what was added to it: for get_example() and to_data_list()
-    slices = {"x": ptr, "edge_index": edges, "edge_attr": edges}
+    slices, added = (getattr(data, name, None) or {} for name in ("_slice_dict", "_inc_dict"))
     zeros = torch.zeros(graphs, dtype=torch.long)
-    pooled._slice_dict = {key: slices[key].cpu() for key in new} | {key: data._slice_dict[key] for key in whole}
-    pooled._inc_dict = dict.fromkeys(new, zeros) | {key: data._inc_dict[key] for key in whole}
+    pooled._slice_dict = {key: (ptr if key == "x" else edges).cpu() for key in new} | {
+        key: slices[key] for key in whole if key in slices
+    }
+    pooled._inc_dict = dict.fromkeys(new, zeros) | {key: added[key] for key in whole if key in added}
     pooled._inc_dict["edge_index"] = ptr[:-1].cpu()
     return pooled
 
