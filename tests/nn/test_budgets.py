@@ -183,6 +183,17 @@ def test_a_gpu_equals_the_cpu(budget: dict[str, float], shape: str) -> None:
     torch.testing.assert_close(there.x.cpu(), here.x)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("budget", [{"quantile": 0.5}, {"ratio": 0.3}, {"max_size": 4}])
+def test_errors_on_a_gpu_are_the_cpu_s(budget: dict[str, float]) -> None:
+    pool, x = ComponentPooling(3, **budget).cuda(), torch.randn(4, 3, device="cuda")
+    with pytest.raises(ValueError, match=r"edge_index must lie in 0\.\.3 for 4 nodes, got 9"):
+        pool(x, torch.tensor([[0], [9]], device="cuda"))
+    with pytest.raises(ValueError, match="batch must be sorted"):
+        pool(x, torch.tensor([[0], [1]], device="cuda"), torch.tensor([0, 1, 0, 1], device="cuda"))
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -1,5 +1,6 @@
 """Features of edges: scored, coarsened, restored."""
 
+import copy
 import itertools
 
 import pytest
@@ -192,3 +193,17 @@ def test_initial_weights_are_those_of_one_linear_layer() -> None:
     pool = ComponentPooling(8, edge_dim=9)
     assert all(parameter.abs().max() <= 1 / 5 for parameter in pool.parameters())
     assert pool.lin_edge.weight.abs().max() > 0.1
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_gpu_equals_the_cpu(options: dict[str, object]) -> None:
+    pool = ComponentPooling(4, edge_dim=2, **options).double()
+    x, edge_index = torch.randn(300, 4, dtype=torch.float64), random_graph(300, 900)
+    attr = torch.randn(900, 2, dtype=torch.float64)
+    here = pool(x, edge_index, edge_attr=attr)
+    there = copy.deepcopy(pool).cuda()(x.cuda(), edge_index.cuda(), edge_attr=attr.cuda())
+    assert torch.equal(there.cluster.cpu(), here.cluster)
+    torch.testing.assert_close(there.x.cpu(), here.x)
+    torch.testing.assert_close(there.edge_attr.cpu(), here.edge_attr)
