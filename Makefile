@@ -2,10 +2,11 @@
 # make test      the whole test suite
 # make test-gpu  the tests that need a CUDA device
 # make check     linters, types, layers
+# make docs      the site, in out/docs; a warning is an error
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo browser test test-gpu check clean
+.PHONY: demo browser test test-gpu check docs clean
 
 demo: .venv/installed
 	$(BIN)/compool run --store out/communities.sqlite --no-report
@@ -28,6 +29,14 @@ check: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: .venv/documenting
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs out/docs
+	@echo out/docs/index.html
+
+.venv/documenting: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $@
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

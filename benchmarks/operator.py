@@ -46,6 +46,9 @@ METHODS: dict[str, Callable[[int], torch.nn.Module]] = {
     "ComponentPooling": compool.ComponentPooling,
     "  unchecked": compool.ComponentPooling,  # without the checks of edge_index and batch that read them
     "  weights=all": lambda channels: compool.ComponentPooling(channels, weights="all"),
+    "  quantile=0.5": lambda channels: compool.ComponentPooling(channels, quantile=0.5),
+    "  ratio=0.5": lambda channels: compool.ComponentPooling(channels, ratio=0.5),
+    "  max_size=8": lambda channels: compool.ComponentPooling(channels, max_size=8),
     "  in place": compool.ComponentPooling,  # without compaction
     "  deterministic": compool.ComponentPooling,
     "  ClusterPooling": compool.ClusterPooling,
@@ -202,6 +205,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--channels", type=int, default=128)
     parser.add_argument("--quick", action="store_true", help="small sizes only, no exponent")
+    parser.add_argument("--own", action="store_true", help="only compool's, without PyG's")
     parser.add_argument("--memory", action="store_true", help="measure peak memory, on the CPU")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
     args = parser.parse_args()
@@ -217,6 +221,7 @@ def main() -> None:
             }  # slow, or too large
             fitting = [method for method in METHODS if size[0] * size[1] <= most.get(method, math.inf)]
             fitting = [method for method in fitting if method not in OTHER_DEVICE[args.device]]
+            fitting = [method for method in fitting if not (args.own and method.startswith("PyG"))]
             steps = {method: step_of(method, size, args.channels, args.device) for method in fitting}
             times[name] = seconds(steps, args.device, budget)
 
@@ -257,7 +262,7 @@ def main() -> None:
         for name, size in sizes.items():
             edges = batch_of(*size, "cpu")[0].size(1)
             nodes = size[0] * size[1]
-            ours, other = times[name]["ComponentPooling"], times[name]["PyG TopKPooling"]
+            ours, other = times[name]["ComponentPooling"], times[name].get("PyG TopKPooling", math.nan)
             share = traffic(nodes, edges, nodes // 4, args.channels, backward=True) / ours / copied
             console.print(f"{name}: {ours / other:.2f} of TopKPooling's time, {share:.0%} of copy bandwidth")
         if not args.quick:

@@ -4,18 +4,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from compool.nn import ClusterPooling, ComponentPooling, EdgePooling, Pooled
+    from compool.nn import (
+        ClusterPooling,
+        ComponentPooling,
+        ComponentUNet,
+        EdgePooling,
+        GlobalComponentPooling,
+        Pooled,
+    )
     from compool.ops import connected_components
 
 __version__ = "0.1.0"
 
-__all__ = ["ClusterPooling", "ComponentPooling", "EdgePooling", "Pooled", "connected_components"]
+__all__ = [
+    "ClusterPooling",
+    "ComponentPooling",
+    "ComponentUNet",
+    "EdgePooling",
+    "GlobalComponentPooling",
+    "Pooled",
+    "connected_components",
+]
 
 # Imported when first used: torch and PyG take seconds, and the command line should not wait for them.
 _HOME = {
     "ClusterPooling": "compool.nn",
     "ComponentPooling": "compool.nn",
+    "ComponentUNet": "compool.nn",
     "EdgePooling": "compool.nn",
+    "GlobalComponentPooling": "compool.nn",
     "Pooled": "compool.nn",
     "connected_components": "compool.ops",
 }

@@ -5,5 +5,18 @@ from compool.data.features import Features, features
 from compool.data.graph_set import GraphSet
 from compool.data.splits import Split, read_splits, split, write_splits
 from compool.data.tu import load
+from compool.data.weisfeiler_leman import wl_classes, wl_pairs
 
-__all__ = ["Features", "GraphSet", "Split", "communities", "features", "load", "read_splits", "split", "write_splits"]
+__all__ = [
+    "Features",
+    "GraphSet",
+    "Split",
+    "communities",
+    "features",
+    "load",
+    "read_splits",
+    "split",
+    "wl_classes",
+    "wl_pairs",
+    "write_splits",
+]

@@ -91,10 +91,10 @@ class ClusterPooling(torch_geometric.nn.ClusterPooling):
         """Give every node the features of its supernode, and restore the edges and the batch vector.
 
         Args:
-            x: features of the supernodes [K, *].
+            x: features of the supernodes [K, …].
             unpool_info: as :meth:`forward` returned it.
 
         Returns:
-            The features [N, *], edges (without self-loops) and batch vector of the fine graph.
+            The features [N, …], edges (without self-loops) and batch vector of the fine graph.
         """
         return ops.lift(x, unpool_info.cluster), unpool_info.edge_index, unpool_info.batch

@@ -1,45 +1,21 @@
 """Edge-based graph component pooling as a layer."""
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from compool import ops
-from compool.ops._checks import check_batch, check_edge_index, check_features
-from compool.ops.score import score_and_pass
+from compool.nn._scorer import EdgeScorer
+from compool.nn._settings import Score, check_budget, check_threshold, name_of
+from compool.nn.data import pool_data
+from compool.nn.pooled import Assigned, Pooled
 
-# The function, its default threshold, its range.
-_SCORES: dict[str, tuple[Callable[[Tensor], Tensor], float, tuple[float, float]]] = {
-    "tanh": (torch.tanh, 0.0, (-1.0, 1.0)),
-    "sigmoid": (torch.sigmoid, 0.5, (0.0, 1.0)),
-}
+_REDUCES = ("sum", "mean", "max", "multiplicity")
 
 
-class Pooled(NamedTuple):
-    """What pooling made of a graph: the coarse graph, and how the input maps to it."""
-
-    x: Tensor
-    """Features of the supernodes [K, d]."""
-    edge_index: Tensor
-    """Edges between supernodes [2, E'], sorted, each once."""
-    batch: Tensor
-    """The graph of each supernode [K], sorted."""
-    cluster: Tensor
-    """The supernode of each node [N]: 0..K−1, numbered by first member."""
-    edge_score: Tensor
-    """The score of each edge of the input [E]."""
-
-    def unpool(self, x: Tensor) -> Tensor:
-        """Give every node the features `x` [K, *] of its supernode; [N, *]. The fine edges are the input's."""
-        if x.dim() == 0 or x.size(0) != self.x.size(0):
-            raise ValueError(f"x must have {self.x.size(0)} rows, one a supernode; got {list(x.shape)}")
-        return ops.lift(x, self.cluster)
-
-
-class ComponentPooling(torch.nn.Module):
+class ComponentPooling(EdgeScorer):
     r"""Edge-based graph component pooling (`Snelleman et al. 2024 <https://arxiv.org/abs/2409.11856>`_).
 
     Scores every edge from its two end nodes, :math:`S_{ij} = \sigma(\psi(x_i, x_j) + b)`, merges the edges whose score
@@ -62,6 +38,16 @@ class ComponentPooling(torch.nn.Module):
         symmetric: one score for both directions of an edge, from the mean of the two raw scores.
         dropout: probability with which a raw score is set to zero in training.
         self_loops: keep a self-loop on each supernode that holds an edge (Eq. 4); by default there are none.
+        quantile: instead of a threshold, merge in each graph the edges whose scores are in its top 1 − quantile; see
+            :func:`~compool.ops.select_quantile`.
+        ratio: instead of a threshold, merge in each graph the highest scores until this share of its nodes is left; see
+            :func:`~compool.ops.select_ratio`.
+        max_size: how many nodes a supernode may have: the edges above the threshold are merged highest scores first,
+            as far as no supernode gets larger; see :func:`~compool.ops.select_max_size`.
+        edge_dim: size of each edge's features, which the score then sees too, :math:`\psi(x_i, x_j, e_{ij})`.
+        edge_reduce: what the features of an edge between supernodes are made of: the ``"sum"``, ``"mean"`` or ``"max"``
+            of those of the edges that it stands for; or their ``"multiplicity"``: how many there are, where `edge_attr`
+            [E] says how many each edge counts for, by default 1.
 
     Example:
         >>> pool = ComponentPooling(16)
@@ -74,65 +60,135 @@ class ComponentPooling(torch.nn.Module):
     def __init__(
         self,
         in_channels: int,
-        score: str | Callable[[Tensor], Tensor] = "tanh",
+        score: Score = "tanh",
         threshold: float | None = None,
         weights: str = "merged",
         symmetric: bool = False,
         dropout: float = 0.0,
         self_loops: bool = False,
+        quantile: float | None = None,
+        ratio: float | None = None,
+        max_size: int | None = None,
+        edge_dim: int | None = None,
+        edge_reduce: str = "sum",
     ) -> None:
-        super().__init__()
-        if in_channels < 1:
-            raise ValueError(f"in_channels must be at least 1, got {in_channels}")
+        super().__init__(in_channels, score, symmetric, edge_dim)
         if weights not in ("merged", "all"):
             raise ValueError(f"weights must be 'merged' or 'all', got {weights!r}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1, got {dropout}")
-        self.in_channels = in_channels
-        self.score = score
-        self.threshold = _threshold(score, threshold)
+        if edge_reduce not in _REDUCES:
+            raise ValueError(f"edge_reduce must be one of {', '.join(map(repr, _REDUCES))}; got {edge_reduce!r}")
+        if edge_dim is not None and edge_reduce == "multiplicity":
+            raise ValueError(f"edge_reduce='multiplicity' is for edges without features, but edge_dim is {edge_dim}")
+        check_budget(threshold, quantile, ratio, max_size)
+        self.threshold = check_threshold(score, threshold) if quantile is None and ratio is None else -math.inf
+        self.quantile, self.ratio, self.max_size = quantile, ratio, max_size
         self.weights = weights
-        self.symmetric = symmetric
         self.dropout = dropout
         self.self_loops = self_loops
-        self.lin = torch.nn.Linear(2 * in_channels, 1)
+        self.edge_reduce = edge_reduce
 
     @property
-    def activation(self) -> Callable[[Tensor], Tensor]:
-        r"""The function :math:`\sigma`."""
-        return _SCORES[self.score][0] if isinstance(self.score, str) else self.score
+    def _is_plain(self) -> bool:
+        """Whether one operator does it all, but for dropout."""
+        options = (self.quantile, self.ratio, self.max_size, self.edge_dim)
+        return isinstance(self.score, str) and self.weights == "merged" and not any(o is not None for o in options)
 
-    def reset_parameters(self) -> None:
-        """Draw the scorer's weights anew."""
-        self.lin.reset_parameters()
-
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Pooled:
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, edge_attr: Tensor | None = None
+    ) -> Pooled:
         """Pool a graph, or a batch of graphs.
 
         Args:
             x: node features [N, in_channels].
             edge_index: edges [2, E]. Self-loops and repeated edges are ignored; an undirected edge is both directions.
             batch: the graph of each node [N], sorted; by default all nodes are of one graph.
+            edge_attr: features of the edges, [E, edge_dim] if the layer has an `edge_dim`, else [E] or [E, any].
         """
-        check_features(x, self.in_channels, self.lin.weight)
+        self._check(x, edge_index, batch, edge_attr)
         num_nodes = x.size(0)
-        check_edge_index(edge_index, x.device)
-        check_batch(batch, num_nodes, x.device)
-
         dropout = self.dropout if self.training else 0.0
-        weight, bias = self.lin.weight, self.lin.bias
-        if isinstance(self.score, str) and self.weights == "merged" and not dropout:
+        fine = (edge_index, edge_attr)
+        if self._is_plain and not dropout and edge_attr is None and self.edge_reduce != "multiplicity":
             x, edge_score, cluster, edge_index, batch = ops.pool(
-                x, edge_index, weight, bias, batch, self.score, self.threshold, self.symmetric, self.self_loops
+                x,
+                edge_index,
+                self.lin.weight,
+                self.lin.bias,
+                batch,
+                str(self.score),
+                self.threshold,
+                self.symmetric,
+                self.self_loops,
             )
-            return Pooled(x, edge_index, batch, cluster, edge_score)
-        edge_score, x = score_and_pass(x, edge_index, weight, bias, self.activation, dropout, self.symmetric)
-        coarse = ops.coarsen(edge_score, edge_index, num_nodes, self.threshold, batch, self.self_loops)
+            return Pooled(x, edge_index, batch, cluster, edge_score, None, *fine)
+        edge_score, x = self._score(x, edge_index, edge_attr, dropout)
+        coarse = self._coarsen(edge_score, edge_index, num_nodes, batch)
         if self.weights == "merged":
             x = ops.merge(x, edge_score, edge_index, coarse.merged, coarse.parts)
         else:
             x = ops.merge_all(x, edge_score, edge_index, coarse.counted, coarse.parts)
-        return Pooled(x, coarse.edge_index, coarse.batch, coarse.parts.cluster, edge_score)
+        return Pooled(
+            x, coarse.edge_index, coarse.batch, coarse.parts.cluster, edge_score, self._edge_attr(*fine, coarse), *fine
+        )
+
+    def assign(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, edge_attr: Tensor | None = None
+    ) -> Assigned:
+        """The supernode of each node, and its weight there as in Eq. 3; arguments as in :meth:`forward`.
+
+        Example:
+            >>> pool = ComponentPooling(16)
+            >>> x, edge_index = torch.randn(4, 16), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+            >>> assigned = pool.assign(x, edge_index)
+            >>> summed = torch.zeros(assigned.number, 16).index_add(0, assigned.cluster, assigned.weight[:, None] * x)
+            >>> torch.allclose(summed, pool(x, edge_index).x)
+            True
+        """
+        if self.weights != "merged":
+            raise ValueError(f"weights must be 'merged': with {self.weights!r}, a node is in several supernodes")
+        self._check(x, edge_index, batch, edge_attr)
+        edge_score, _ = self._score(x, edge_index, edge_attr, self.dropout if self.training else 0.0)
+        coarse = self._coarsen(edge_score, edge_index, x.size(0), batch)
+        weight = edge_score.new_zeros(x.size(0))
+        weight = weight.index_add(0, edge_index[0], edge_score * coarse.merged).masked_fill(coarse.parts.alone, 1.0)
+        return Assigned(coarse.parts.cluster, weight, coarse.parts.number, edge_score)
+
+    def pool_data(self, data: Data) -> Data:
+        """Pool a PyG graph or batch: its `x` and `edge_index`, and `edge_attr` if it has one.
+
+        Labels and all else that belongs to whole graphs stay; what else belongs to nodes or edges does not. A batch
+        remains a batch, of which single graphs can be taken.
+
+        Example:
+            >>> graph = Data(torch.randn(4, 16), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), y=torch.tensor([1]))
+            >>> ComponentPooling(16).pool_data(graph).y
+            tensor([1])
+        """
+        return pool_data(self, data)
+
+    def _coarsen(self, edge_score: Tensor, edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> ops.Coarse:
+        args = (edge_score, edge_index, num_nodes)
+        if self.quantile is not None:
+            selection = ops.select_quantile(*args, self.quantile, batch)
+        elif self.ratio is not None:
+            selection = ops.select_ratio(*args, self.ratio, batch)
+        elif self.max_size is not None:
+            selection = ops.select_max_size(*args, self.max_size, self.threshold, batch)
+        else:
+            return ops.coarsen(*args, self.threshold, batch, self.self_loops)
+        return ops.coarsen_selected(selection, edge_index, num_nodes, batch, self.self_loops)
+
+    def _edge_attr(self, edge_index: Tensor, edge_attr: Tensor | None, coarse: ops.Coarse) -> Tensor | None:
+        reduce = self.edge_reduce
+        if reduce == "multiplicity":
+            reduce = "sum"
+            if edge_attr is None:
+                edge_attr = torch.ones_like(edge_index[0], dtype=self.lin.weight.dtype)
+        if edge_attr is None:
+            return None
+        return ops.connect_features(edge_attr, edge_index, coarse.counted, coarse.parts, coarse.edge_index, reduce)
 
     def in_place(
         self, x: Tensor, edge_index: Tensor, row_ptr: Tensor | None = None, live: Tensor | None = None
@@ -149,44 +205,34 @@ class ComponentPooling(torch.nn.Module):
                 `edge_index` are edges; by default all are. [N + 1].
             live: mask [N] of the rows that are nodes; by default all are. The others must have no edges.
         """
-        if not isinstance(self.score, str) or self.weights != "merged" or (self.training and self.dropout):
-            raise ValueError("in_place() takes score='tanh' or 'sigmoid', weights='merged', and no dropout in training")
-        check_features(x, self.in_channels, self.lin.weight)
-        check_edge_index(edge_index, x.device)
+        if not self._is_plain or (self.training and self.dropout):
+            raise ValueError(
+                "in_place() takes score='tanh' or 'sigmoid', weights='merged', no budget, no edge features, and no "
+                "dropout in training"
+            )
+        self._check(x, edge_index, None, None)
         if row_ptr is None:
             row_ptr = ops.row_pointer(edge_index, x.size(0))
         if live is None:
             live = torch.ones(x.size(0), dtype=torch.bool, device=x.device)
         scorer = (self.lin.weight, self.lin.bias)
         return ops.pool_in_place(
-            x, edge_index, row_ptr, live, *scorer, self.score, self.threshold, self.symmetric, self.self_loops
+            x, edge_index, row_ptr, live, *scorer, str(self.score), self.threshold, self.symmetric, self.self_loops
         )
 
     def extra_repr(self) -> str:
         """The settings that differ from the defaults, and the threshold."""
-        name = self.score if isinstance(self.score, str) else getattr(self.score, "__name__", repr(self.score))
-        settings = [str(self.in_channels), f"score={name}", f"threshold={self.threshold:g}"]
+        settings = [str(self.in_channels), f"score={name_of(self.score)}"]
+        settings += [f"threshold={self.threshold:g}"] if math.isfinite(self.threshold) else []
         settings += [f"weights={self.weights}"] if self.weights != "merged" else []
         settings += ["symmetric=True"] if self.symmetric else []
         settings += [f"dropout={self.dropout:g}"] if self.dropout else []
         settings += ["self_loops=True"] if self.self_loops else []
+        budgets = {"quantile": self.quantile, "ratio": self.ratio, "max_size": self.max_size}
+        settings += [f"{name}={value:g}" for name, value in budgets.items() if value is not None]
+        settings += [f"edge_dim={self.edge_dim}"] if self.edge_dim is not None else []
+        settings += [f"edge_reduce={self.edge_reduce}"] if self.edge_reduce != "sum" else []
         return ", ".join(settings)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.extra_repr()})"
-
-
-def _threshold(score: str | Callable[[Tensor], Tensor], threshold: float | None) -> float:
-    """The threshold that goes with a score, or an error that says what is allowed."""
-    if callable(score):
-        if threshold is None or not math.isfinite(threshold):
-            raise ValueError(f"threshold must be a finite number when score is a callable, got {threshold}")
-        return float(threshold)
-    if score not in _SCORES:
-        raise ValueError(f"score must be 'tanh', 'sigmoid' or a callable, got {score!r}")
-    _, default, (low, high) = _SCORES[score]
-    if threshold is None:
-        return default
-    if not low <= threshold <= high:
-        raise ValueError(f"threshold must lie in {low:g}..{high:g}, the range of {score}; got {threshold}")
-    return float(threshold)

@@ -2,13 +2,15 @@
 
 score → select → components → connect → merge, and lift for the way back. `coarsen` is the three in the middle, which
 know nothing of features, in one; `pool` is all of them, and `pool_in_place` the same without compaction;
-`coarsen_padded` is `coarsen` on a graph with room, of which no size changes. `contract`
-stands for select and components in edge pooling. `grouped_linear`, `propagate`, `activate` and the like are what the
-layers of many replicas are made of. They do not check their input, and an index out of range can crash the process: the
-modules of :mod:`compool.nn` check.
+`coarsen_padded` is `coarsen` on a graph with room, of which no size changes. `select_quantile`, `select_ratio` and
+`select_max_size` select by a budget, and `coarsen_selected` goes on from there. `score_edges`, `connect_features` are
+for features of edges. `contract` stands for select and components in edge pooling. `grouped_linear`, `propagate`,
+`activate` and the like are what the layers of many replicas are made of. They do not check their input, and an index
+out of range can crash the process: the modules of :mod:`compool.nn` check.
 """
 
-from compool.ops.coarsen import Coarse, PaddedCoarse, coarsen, coarsen_padded
+from compool.ops.budget import select_max_size, select_quantile, select_ratio
+from compool.ops.coarsen import Coarse, PaddedCoarse, coarsen, coarsen_padded, coarsen_selected
 from compool.ops.components import Components, components, connected_components
 from compool.ops.connect import connect
 from compool.ops.contract import (
@@ -20,6 +22,7 @@ from compool.ops.contract import (
     merge_pairs,
 )
 from compool.ops.dropout import activate, drop_pairs, dropout, fold
+from compool.ops.edge_features import connect_features, score_edges
 from compool.ops.grouped import grouped_linear, segment_repeat, segment_sum
 from compool.ops.in_place import InPlace, pool_in_place, row_pointer
 from compool.ops.lift import lift
@@ -41,8 +44,10 @@ __all__ = [
     "activate",
     "coarsen",
     "coarsen_padded",
+    "coarsen_selected",
     "components",
     "connect",
+    "connect_features",
     "connected_components",
     "contract",
     "contract_padded",
@@ -60,10 +65,14 @@ __all__ = [
     "propagate",
     "row_pointer",
     "score",
+    "score_edges",
     "score_ends",
     "segment_norm",
     "segment_repeat",
     "segment_sum",
     "select",
+    "select_max_size",
+    "select_quantile",
+    "select_ratio",
     "spread",
 ]

@@ -51,6 +51,25 @@ def check_batch(batch: Tensor | None, num_nodes: int, device: torch.device) -> N
         raise ValueError(f"batch is on {batch.device}, but x is on {device}; they must be on one device")
 
 
+def check_edge_attr(edge_attr: Tensor | None, edge_index: Tensor, edge_dim: int | None, x: Tensor) -> None:
+    """`edge_attr` must be floats, a row an edge, [E, edge_dim] if the layer has an `edge_dim`."""
+    if edge_attr is None:
+        if edge_dim is not None:
+            raise ValueError(f"edge_attr must be given, as the layer has edge_dim={edge_dim}")
+        return
+    edges = edge_index.size(1)
+    if edge_dim is not None and edge_attr.shape != (edges, edge_dim):
+        raise ValueError(
+            f"edge_attr must have shape [{edges}, {edge_dim}]: a row an edge, edge_dim columns; got {_shape(edge_attr)}"
+        )
+    if edge_attr.dim() == 0 or edge_attr.size(0) != edges:
+        raise ValueError(f"edge_attr must have {edges} rows, one an edge; got {_shape(edge_attr)}")
+    if not edge_attr.is_floating_point():
+        raise TypeError(f"edge_attr must be of a float dtype, got {edge_attr.dtype}; edge_attr.float() converts it")
+    if edge_attr.device != x.device:
+        raise ValueError(f"edge_attr is on {edge_attr.device}, but x is on {x.device}; they must be on one device")
+
+
 def check_sorted(batch: Tensor | None) -> None:
     """`batch` must be sorted. The kernel that coarsens calls this, compiled or not."""
     if batch is not None and bool((batch[1:] < batch[:-1]).any()):

@@ -20,9 +20,10 @@ _LIBRARY = torch.library.Library("compool", "DEF")
 only_torch = os.environ.get("COMPOOL_KERNELS") == "torch"
 
 
-PLAIN = ("_torch", "_torch_layers")
+PLAIN = ("_torch", "_torch_layers", "_torch_budget")
+_NUMBA = ("_numba", "_numba_layers", "_numba_budget")
 _TRITON = ("_triton", "_triton_merge", "_triton_padded", "_triton_layers")
-KERNELS = {"cpu": ("_numba", "_numba_layers"), "cuda": _TRITON if find_spec("triton") else ()}
+KERNELS = {"cpu": _NUMBA, "cuda": _TRITON if find_spec("triton") else ()}
 
 
 @cache

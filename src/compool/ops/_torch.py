@@ -20,6 +20,7 @@ def score_backward(grad: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
 
 
 def select(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float) -> tuple[Tensor, Tensor]:
+    check_range(edge_index, num_nodes)  # a GPU's score kernel leaves it to this
     if edge_score.isnan().any():
         raise nan_score(edge_score)
     source, target = edge_index.long()

@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 from compool.ops._library import operator, unknown_size
-from compool.ops.components import Components
+from compool.ops.components import Components, components
+from compool.ops.connect import connect
+from compool.ops.select import Selection
 
 
 def _shape(
@@ -86,6 +88,28 @@ def coarsen(
     found = _coarsen(edge_score.detach(), edge_index, num_nodes, threshold, batch, self_loops)
     merged, counted, cluster, first, alone, edges, graph = found
     return Coarse(merged, counted, Components(cluster, first, alone), edges, graph)
+
+
+def coarsen_selected(
+    selection: Selection, edge_index: Tensor, num_nodes: int, batch: Tensor | None = None, self_loops: bool = False
+) -> Coarse:
+    """:func:`components` and :func:`connect` for edges that a budget selected.
+
+    Args:
+        selection: which edges merge, and which count.
+        edge_index: edges [2, E].
+        num_nodes: number of nodes N.
+        batch: the graph of each node [N], sorted; by default all nodes are of one graph.
+        self_loops: keep the edges inside supernodes as self-loops.
+
+    Example:
+        >>> edge_index, every = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.ones(4, dtype=torch.bool)
+        >>> coarsen_selected(Selection(torch.tensor([True, False, False, False]), every), edge_index, 3).parts.cluster
+        tensor([0, 0, 1])
+    """
+    parts = components(edge_index, selection.merged, num_nodes)
+    graph = torch.zeros_like(parts.first) if batch is None else batch.index_select(0, parts.first)
+    return Coarse(*selection, parts, connect(edge_index, parts, self_loops), graph)
 
 
 class PaddedCoarse(NamedTuple):

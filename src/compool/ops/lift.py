@@ -7,11 +7,11 @@ def lift(x: Tensor, cluster: Tensor) -> Tensor:
     """Give every node the features of its supernode: unpooling, as the paper defines it.
 
     Args:
-        x: features of the supernodes [K, *].
+        x: features of the supernodes [K, …].
         cluster: the supernode of each node [N].
 
     Returns:
-        Features of the nodes [N, *].
+        Features of the nodes [N, …].
 
     Example:
         >>> import torch

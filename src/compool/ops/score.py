@@ -74,6 +74,7 @@ def score(
     activation: Callable[[Tensor], Tensor] = torch.tanh,
     dropout: float = 0.0,
     symmetric: bool = False,
+    edge_term: Tensor | None = None,
 ) -> Tensor:
     r"""Score every edge by its two end nodes: :math:`S_{ij} = \sigma(\psi(x_i, x_j) + b)` (Eq. 1).
 
@@ -88,6 +89,7 @@ def score(
         activation: :math:`\sigma`.
         dropout: probability with which a raw score is set to zero, the others growing by 1 / (1 − dropout).
         symmetric: score both directions of an edge by the mean of their raw scores; dropout takes both or neither.
+        edge_term: what each edge's own features add to its raw score [E]; see :func:`score_edges`.
 
     Returns:
         Scores [E].
@@ -98,7 +100,7 @@ def score(
         >>> score(x, torch.tensor([[0, 1], [1, 0]]), weight, torch.tensor([0.5]), activation=lambda raw: raw)
         tensor([-0.5000,  1.5000])
     """
-    return score_and_pass(x, edge_index, weight, bias, activation, dropout, symmetric)[0]
+    return score_and_pass(x, edge_index, weight, bias, activation, dropout, symmetric, edge_term)[0]
 
 
 def score_and_pass(
@@ -109,6 +111,7 @@ def score_and_pass(
     activation: Callable[[Tensor], Tensor] = torch.tanh,
     dropout: float = 0.0,
     symmetric: bool = False,
+    edge_term: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """:func:`score`, and the `x` that merging must use so that both gradients meet in one place."""
     dtype = torch.promote_types(x.dtype, torch.float32)
@@ -116,6 +119,8 @@ def score_and_pass(
     if symmetric:
         halves = halves.mean(0, keepdim=True)
     raw, through = _Score.apply(x, halves, bias.to(dtype), edge_index)
+    if edge_term is not None:
+        raw = raw + edge_term
     if dropout > 0:
         raw = _drop(raw, edge_index, dropout, symmetric)
     edge_score = activation(raw)

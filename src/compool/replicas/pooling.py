@@ -49,6 +49,7 @@ class ComponentPooling(_Scorer):
     def __init__(self, layers: Sequence[nn.ComponentPooling]) -> None:
         super().__init__(layers)
         alike(layers, "score", "weights", "symmetric", "self_loops")
+        refuse(layers[0], quantile=None, ratio=None, max_size=None, edge_dim=None)
         layer = layers[0]
         self.activation, self.weights = layer.activation, layer.weights
         self.symmetric, self.self_loops = layer.symmetric, layer.self_loops

@@ -1,0 +1,60 @@
+"""What the settings of component pooling may be. Errors name the setting, what was given and what is allowed."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+Score = str | Callable[[Tensor], Tensor]
+
+# The function, its default threshold, its range.
+_SCORES: dict[str, tuple[Callable[[Tensor], Tensor], float, tuple[float, float]]] = {
+    "tanh": (torch.tanh, 0.0, (-1.0, 1.0)),
+    "sigmoid": (torch.sigmoid, 0.5, (0.0, 1.0)),
+}
+
+
+def activation(score: Score) -> Callable[[Tensor], Tensor]:
+    """The function of a score's name; a callable is one already."""
+    if callable(score):
+        return score
+    if score not in _SCORES:
+        raise ValueError(f"score must be 'tanh', 'sigmoid' or a callable, got {score!r}")
+    return _SCORES[score][0]
+
+
+def name_of(score: Score) -> str:
+    """How a score is called."""
+    return score if isinstance(score, str) else getattr(score, "__name__", repr(score))
+
+
+def check_threshold(score: Score, threshold: float | None) -> float:
+    """The threshold that goes with a score."""
+    activation(score)
+    if not isinstance(score, str):
+        if threshold is None or not math.isfinite(threshold):
+            raise ValueError(f"threshold must be a finite number when score is a callable, got {threshold}")
+        return float(threshold)
+    _, default, (low, high) = _SCORES[score]
+    if threshold is None:
+        return default
+    if not low <= threshold <= high:
+        raise ValueError(f"threshold must lie in {low:g}..{high:g}, the range of {score}; got {threshold}")
+    return float(threshold)
+
+
+def check_budget(threshold: float | None, quantile: float | None, ratio: float | None, max_size: int | None) -> None:
+    """At most one budget, and no threshold beside one that stands in its place."""
+    given = {"quantile": quantile, "ratio": ratio, "max_size": max_size}
+    chosen = [f"{name}={value}" for name, value in given.items() if value is not None]
+    if len(chosen) > 1:
+        raise ValueError(f"choose one of quantile, ratio and max_size; got {' and '.join(chosen)}")
+    if threshold is not None and (quantile is not None or ratio is not None):
+        raise ValueError(f"{chosen[0]} stands in place of a threshold; choose one, got threshold={threshold} too")
+    if quantile is not None and not 0 <= quantile <= 1:
+        raise ValueError(f"quantile must lie in 0..1, got {quantile}")
+    if ratio is not None and not 0 < ratio <= 1:
+        raise ValueError(f"ratio must be above 0 and at most 1, got {ratio}")
+    if max_size is not None and not (isinstance(max_size, int) and max_size >= 1):
+        raise ValueError(f"max_size must be a whole number, at least 1; got {max_size}")

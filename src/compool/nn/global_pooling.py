@@ -1,0 +1,92 @@
+"""A learnable readout: whole graphs pooled through the scores of their edges."""
+
+import torch
+from torch import Tensor
+
+from compool import ops
+from compool.nn._scorer import EdgeScorer
+from compool.nn._settings import Score, name_of
+
+
+class GlobalComponentPooling(EdgeScorer):
+    r"""A graph as one supernode: the paper's learnable global pool.
+
+    Every edge of a graph is merged, whatever its score, so that Eq. 3 and 4 make one vector of it:
+
+    .. math:: x'_g = \sum_{i \in g} w_i x_i, \quad w_i = \sum_{(i, j) \in \mathcal{E}} S_{ij}, \quad
+        w_i = 1 \text{ if no edge touches } i.
+
+    A graph that is not connected is one vector all the same. Time and memory are linear in nodes and edges.
+
+    Args:
+        in_channels: size of each node's features.
+        score: the function :math:`\sigma` of a raw score: ``"tanh"``, ``"sigmoid"``, or a callable from raw scores [E]
+            to scores [E].
+        symmetric: one score for both directions of an edge, from the mean of the two raw scores.
+        reduce: ``"sum"`` as above, or ``"mean"``, which divides by the number of nodes.
+        edge_dim: size of each edge's features, which the score then sees too.
+
+    Example:
+        >>> readout = GlobalComponentPooling(16)
+        >>> x, edge_index = torch.randn(4, 16), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+        >>> readout(x, edge_index, batch=torch.tensor([0, 0, 1, 1])).shape
+        torch.Size([2, 16])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        score: Score = "tanh",
+        symmetric: bool = False,
+        reduce: str = "sum",
+        edge_dim: int | None = None,
+    ) -> None:
+        super().__init__(in_channels, score, symmetric, edge_dim)
+        if reduce not in ("sum", "mean"):
+            raise ValueError(f"reduce must be 'sum' or 'mean', got {reduce!r}")
+        self.reduce = reduce
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        batch: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        """One vector a graph [graphs, in_channels].
+
+        Args:
+            x: node features [N, in_channels].
+            edge_index: edges [2, E]. Self-loops and repeated edges are ignored; an undirected edge is both directions.
+            batch: the graph of each node [N]; by default all nodes are of one graph.
+            edge_attr: features of the edges [E, edge_dim], if the layer has an `edge_dim`.
+            batch_size: how many graphs there are, if the last may have no nodes.
+        """
+        self._check(x, edge_index, batch, edge_attr)
+        num_nodes = x.size(0)
+        if batch is None:
+            batch, batch_size = torch.zeros_like(x[:, 0], dtype=torch.long), batch_size or 1
+        if batch_size is None:
+            batch_size = int(batch.max()) + 1 if num_nodes else 0
+
+        edge_score, x = self._score(x, edge_index, edge_attr)
+        counted = ops.select(edge_score, edge_index, num_nodes, -torch.inf).counted
+        weight = edge_score.new_zeros(num_nodes).index_add(0, edge_index[0], edge_score * counted)
+        untouched = torch.ones_like(batch, dtype=torch.bool)
+        for end in edge_index:
+            untouched &= torch.zeros_like(weight).index_add(0, end, counted.to(weight.dtype)) == 0
+        weight = weight.masked_fill(untouched, 1.0)  # Eq. 3
+        nodes = torch.arange(num_nodes, device=x.device)
+        out = ops.spread(x, weight, nodes, batch.long(), batch_size)  # Eq. 4
+        if self.reduce == "mean":
+            size = torch.zeros_like(out[:, :1]).index_add(0, batch, torch.ones_like(x[:, :1]))
+            out = out / size.clamp(min=1)
+        return out
+
+    def __repr__(self) -> str:
+        settings = [str(self.in_channels), f"score={name_of(self.score)}"]
+        settings += ["symmetric=True"] if self.symmetric else []
+        settings += ["reduce=mean"] if self.reduce == "mean" else []
+        settings += [f"edge_dim={self.edge_dim}"] if self.edge_dim is not None else []
+        return f"{type(self).__name__}({', '.join(settings)})"

@@ -1,0 +1,72 @@
+"""What pooling returns."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from compool import ops
+
+
+class Fine(NamedTuple):
+    """A graph as it was before pooling, with new features."""
+
+    x: Tensor
+    """Features of the nodes [N, …]."""
+    edge_index: Tensor
+    """Edges [2, E], the input's."""
+    batch: Tensor
+    """The graph of each node [N]."""
+    edge_attr: Tensor | None
+    """Features of the edges [E, …], the input's."""
+
+
+class Assigned(NamedTuple):
+    """Which node goes where, and how much it counts there."""
+
+    cluster: Tensor
+    """The supernode of each node [N]."""
+    weight: Tensor
+    """The weight of each node in its supernode [N]."""
+    number: int
+    """How many supernodes there are, K."""
+    edge_score: Tensor
+    """The score of each edge [E]."""
+
+
+class Pooled(NamedTuple):
+    """What pooling made of a graph: the coarse graph, and how the input maps to it."""
+
+    x: Tensor
+    """Features of the supernodes [K, d]."""
+    edge_index: Tensor
+    """Edges between supernodes [2, E'], sorted, each once."""
+    batch: Tensor
+    """The graph of each supernode [K], sorted."""
+    cluster: Tensor
+    """The supernode of each node [N]: 0..K−1, numbered by first member."""
+    edge_score: Tensor
+    """The score of each edge of the input [E]."""
+    edge_attr: Tensor | None
+    """Features of the edges between supernodes [E', …], or None if the input had none."""
+    fine_edge_index: Tensor
+    """The edges of the input [2, E]."""
+    fine_edge_attr: Tensor | None
+    """Features of the edges of the input [E, …], or None."""
+
+    def unpool(self, x: Tensor) -> Tensor:
+        """Give every node the features `x` [K, …] of its supernode; [N, …]."""
+        if x.dim() == 0 or x.size(0) != self.x.size(0):
+            raise ValueError(f"x must have {self.x.size(0)} rows, one a supernode; got {list(x.shape)}")
+        return ops.lift(x, self.cluster)
+
+    def restore(self, x: Tensor) -> Fine:
+        """:meth:`unpool`, with the edges of the input, their features and the batch vector.
+
+        Example:
+            >>> import torch
+            >>> from compool import ComponentPooling
+            >>> out = ComponentPooling(16)(torch.randn(4, 16), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]))
+            >>> out.restore(out.x).edge_index.tolist()
+            [[0, 1, 2, 3], [1, 0, 3, 2]]
+        """
+        return Fine(self.unpool(x), self.fine_edge_index, self.unpool(self.batch), self.fine_edge_attr)

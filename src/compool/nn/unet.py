@@ -1,0 +1,96 @@
+"""A graph U-Net with component pooling, for tasks on nodes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.nn import GCNConv
+
+from compool.nn.component_pooling import ComponentPooling
+from compool.nn.pooled import Pooled
+
+
+class ComponentUNet(torch.nn.Module):
+    r"""Convolve and pool `depth` times, then unpool, add what was there before pooling, and convolve, as often.
+
+    The paper's adaptation of the graph U-Net (`Gao and Ji 2019 <https://arxiv.org/abs/1905.05178>`_): unpooling gives
+    each node the features of its supernode and restores the edges. Pooling keeps components connected, so that there is
+    no need for the second power of the adjacency matrix.
+
+    Args:
+        in_channels: size of each node's features.
+        hidden_channels: size of the features inside.
+        out_channels: size of each node's result.
+        depth: how often to pool.
+        dropout: probability of dropout after each convolution but the last.
+        skip: ``"sum"``: add the features from before pooling; ``"cat"``: concatenate them.
+        conv: makes a convolution from two sizes; it is called with features and edges.
+        pooling: settings of :class:`~compool.ComponentPooling`, as in ``ratio=0.5``.
+
+    Example:
+        >>> network = ComponentUNet(16, 32, 7, depth=2, ratio=0.5)
+        >>> x, edge_index = torch.randn(4, 16), torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+        >>> network(x, edge_index).shape
+        torch.Size([4, 7])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        depth: int = 2,
+        dropout: float = 0.0,
+        skip: str = "sum",
+        conv: Callable[[int, int], torch.nn.Module] = GCNConv,
+        **pooling: Any,
+    ) -> None:
+        super().__init__()
+        if depth < 1:
+            raise ValueError(f"depth must be at least 1, got {depth}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, got {dropout}")
+        if skip not in ("sum", "cat"):
+            raise ValueError(f"skip must be 'sum' or 'cat', got {skip!r}")
+        if "edge_dim" in pooling:
+            raise ValueError("edge_dim is no setting here: the convolutions take no edge features")
+        self.depth, self.dropout, self.skip = depth, dropout, skip
+        down = [in_channels] + [hidden_channels] * depth
+        joined = hidden_channels * (2 if skip == "cat" else 1)
+        up = [hidden_channels] * (depth - 1) + [out_channels]
+        self.down = torch.nn.ModuleList(conv(width, hidden_channels) for width in down)
+        self.pools = torch.nn.ModuleList(ComponentPooling(hidden_channels, **pooling) for _ in range(depth))
+        self.up = torch.nn.ModuleList(conv(joined, width) for width in up)
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Tensor:
+        """A result a node [N, out_channels].
+
+        Args:
+            x: node features [N, in_channels].
+            edge_index: edges [2, E], both directions.
+            batch: the graph of each node [N], sorted; by default all nodes are of one graph.
+        """
+        x = self._convolve(self.down[0], x, edge_index)
+        levels: list[tuple[Tensor, Pooled]] = []
+        for pool, conv in zip(self.pools, self.down[1:], strict=True):
+            pooled = pool(x, edge_index, batch)
+            levels.append((x, pooled))
+            edge_index, batch = pooled.edge_index, pooled.batch
+            x = self._convolve(conv, _by_members(pooled), edge_index)
+        for conv, (before, pooled) in zip(self.up, reversed(levels), strict=True):
+            fine = pooled.restore(x)
+            x = before + fine.x if self.skip == "sum" else torch.cat([before, fine.x], dim=1)
+            x = conv(x, fine.edge_index) if conv is self.up[-1] else self._convolve(conv, x, fine.edge_index)
+        return x
+
+    def _convolve(self, conv: torch.nn.Module, x: Tensor, edge_index: Tensor) -> Tensor:
+        return F.dropout(conv(x, edge_index).relu(), self.dropout, self.training)
+
+
+def _by_members(pooled: Pooled) -> Tensor:
+    """The features of supernodes, by their number of members: large ones would drown what is added to them."""
+    ones = torch.ones_like(pooled.cluster, dtype=pooled.x.dtype)
+    size = torch.zeros_like(pooled.x[:, 0]).index_add(0, pooled.cluster, ones)
+    return pooled.x / size.unsqueeze(1)

@@ -1,0 +1,89 @@
+"""Features of edges: what they add to scores, and what becomes of them when supernodes are connected."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from compool.ops.components import Components
+from compool.ops.score import full_precision
+
+
+def score_edges(edge_attr: Tensor, edge_index: Tensor, weight: Tensor, num_nodes: int, symmetric: bool) -> Tensor:
+    r"""What the features of each edge add to its raw score: their product with the last columns of :math:`\psi`.
+
+    Args:
+        edge_attr: features of the edges [E, edge_dim].
+        edge_index: edges [2, E].
+        weight: the columns of :math:`\psi` for them, [1, edge_dim].
+        num_nodes: number of nodes N.
+        symmetric: the mean of both directions of an edge, where both are there.
+
+    Returns:
+        A number an edge [E], float32 or wider.
+
+    Example:
+        >>> edge_attr, edge_index = torch.tensor([[1.0], [3.0], [5.0]]), torch.tensor([[0, 1, 1], [1, 0, 2]])
+        >>> score_edges(edge_attr, edge_index, torch.tensor([[2.0]]), num_nodes=3, symmetric=True)
+        tensor([ 4.,  4., 10.])
+    """
+    dtype = torch.promote_types(edge_attr.dtype, torch.float32)
+    with full_precision(edge_attr):
+        term = edge_attr.to(dtype) @ weight.view(-1).to(dtype)
+    return (term + term[_reverse(edge_index, num_nodes)]) / 2 if symmetric else term
+
+
+def _reverse(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """Where each edge's other direction is first listed; of one that has none, where it is listed itself."""
+    source, target = edge_index.long()
+    key, wanted = source * num_nodes + target, target * num_nodes + source
+    places = torch.arange(key.size(0), device=key.device)
+    ordered, order = torch.sort(key, stable=True)
+    at = torch.searchsorted(ordered, wanted).clamp(max=max(key.size(0) - 1, 0))
+    return torch.where(ordered[at] == wanted, order[at], places) if key.size(0) else places
+
+
+def connect_features(
+    edge_attr: Tensor, edge_index: Tensor, counted: Tensor, parts: Components, coarse: Tensor, reduce: str = "sum"
+) -> Tensor:
+    """The features of the edges between supernodes, from those of the edges that they stand for.
+
+    Self-loops of the input and repeats of an edge do not count.
+
+    Args:
+        edge_attr: features of the edges [E, …].
+        edge_index: edges [2, E].
+        counted: mask [E] of the edges that count; see :func:`~compool.ops.select`.
+        parts: the supernodes.
+        coarse: the edges between them [2, E'], as :func:`~compool.ops.connect` returns them.
+        reduce: ``"sum"``, ``"mean"`` or ``"max"``.
+
+    Returns:
+        Features [E', …].
+
+    Example:
+        >>> from compool.ops import components, connect
+        >>> edge_index = torch.tensor([[0, 0, 1], [1, 2, 2]])  # 0 and 1 become one
+        >>> parts = components(edge_index, torch.tensor([True, False, False]), num_nodes=3)
+        >>> every, coarse = torch.ones(3, dtype=torch.bool), connect(edge_index, parts)
+        >>> connect_features(torch.tensor([[7.0], [1.0], [2.0]]), edge_index, every, parts, coarse)
+        tensor([[3.]])
+    """
+    number, rows = parts.number, coarse.size(1)
+    key = coarse[0].long() * number + coarse[1]  # ascending, as coarse edges are sorted
+    source, target = parts.cluster[edge_index[0]], parts.cluster[edge_index[1]]
+    mine = source * number + target
+    row = torch.searchsorted(key, mine)
+    # Edges that are in no coarse edge go to a last row, which is cut off
+    at = torch.cat([key, key.new_full((1,), -1)])[row]
+    row = torch.where(counted & (at == mine), row, rows)
+    wide = edge_attr.to(torch.promote_types(edge_attr.dtype, torch.float32))
+    flat = wide.reshape(wide.size(0), math.prod(wide.shape[1:]))
+    out = flat.new_zeros(rows + 1, flat.size(1))
+    if reduce == "max":
+        out = out.scatter_reduce(0, row.unsqueeze(1).expand_as(flat), flat, "amax", include_self=False)
+    else:
+        out = out.index_add(0, row, flat)
+        if reduce == "mean":
+            out = out / torch.zeros_like(out[:, :1]).index_add(0, row, torch.ones_like(flat[:, :1])).clamp(min=1)
+    return out[:rows].to(edge_attr.dtype).view(rows, *edge_attr.shape[1:])

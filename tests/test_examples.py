@@ -1,0 +1,50 @@
+"""The examples run, and say what is missing."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def run(name: str, *arguments: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+
+
+def test_expressiveness(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    out = tmp_path / "out.json"
+    small = ("--sets", "wl_pairs", "--pairs", "20", "--seeds", "1", "--epochs", "1")
+    run("expressiveness.py", *small, "--poolings", "TopKPooling", "--json", str(out), monkeypatch=monkeypatch)
+    assert "TopKPooling" in capsys.readouterr().out
+    assert '"wl_pairs"' in out.read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("node_classification.py", ["--data", "nowhere"], "has no Cora: expected ind.cora.x and its companions there"),
+        ("node_classification.py", [], "name the folder that has Planetoid/ind.cora.x"),
+        ("expressiveness.py", [], "name the folder that has EXP.zip and CEXP.zip"),
+        ("expressiveness.py", ["--data", "nowhere"], "no data set EXP in nowhere"),
+        ("readouts.py", ["--data", "nowhere"], "no data set MUTAG in nowhere"),
+    ],
+)
+def test_missing_data_is_one_line(
+    name: str,
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.delenv("COMPOOL_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        run(name, *arguments, monkeypatch=monkeypatch)
+    error = capsys.readouterr().err
+    assert message in error.splitlines()[-1]
+    assert "Traceback" not in error
