@@ -103,7 +103,10 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "--method", "magic"], "compool: method must be one of component, edgepool, gin; got 'magic'"),
+        (
+            ["run", "--method", "magic"],
+            "compool: method must be one of component, edgepool, gin, none, topk, sag, edge; got 'magic'",
+        ),
         (["run", "--replicas", "-1"], "compool: replicas must be at least 1, got -1"),
         (["run", "--replicas", "0"], "compool: replicas must be at least 1, got 0"),
         (["run", "--recipe", "slow"], "compool: component on communities has no recipe 'slow'; there are fast, paper"),

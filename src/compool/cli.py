@@ -129,7 +129,9 @@ def run(
     datasets: Annotated[
         list[str] | None, typer.Argument(help="Data sets; none: the generated communities.", show_default=False)
     ] = None,
-    method: Annotated[str, typer.Option(help="Methods, with commas between.")] = "component,edgepool,gin",
+    method: Annotated[
+        str, typer.Option(help="Methods, with commas between; also none, topk, sag and edge, for comparison.")
+    ] = "component,edgepool,gin",
     recipe: Annotated[str, typer.Option(help="fast, paper, or a TOML file of settings.")] = "fast",
     number: Annotated[
         int | None, typer.Option("--replicas", help="Trainings of each.", show_default="100, or 20 of the communities")

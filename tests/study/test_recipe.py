@@ -120,7 +120,7 @@ def test_changes_and_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": "magic"}, "method must be one of component, edgepool, gin; got 'magic'"),
+        ({"method": "magic"}, "method must be one of component, edgepool, gin, none, topk, sag, edge; got 'magic'"),
         ({"name": "slow"}, "component on NCI1 has no recipe 'slow'; there are fast, paper"),
         ({"optimizer": "sgd"}, "optimizer must be one of adam, adamw; got 'sgd'"),
         ({"batch": 0}, "batch must be a whole number of at least 1, got 0"),
@@ -143,3 +143,17 @@ def test_settings_at_their_defaults_do_not_change_the_checksum() -> None:
 def test_settings_that_are_none(setting: str) -> None:
     with pytest.raises(ValueError, match=r"NAME=VALUE|lr must be a number"):
         variants("component", "NCI1", settings=[setting])
+
+
+def test_the_same_network_with_another_pooling() -> None:
+    layers = {method: recipe(method, "REDDIT-BINARY").layers for method in ("component", "none", "topk", "sag", "edge")}
+    assert layers == {
+        "component": "CCPCCPCLL",
+        "none": "CCCCCLL",
+        "topk": "CCTCCTCLL",
+        "sag": "CCACCACLL",
+        "edge": "CCECCECLL",
+    }
+    one, other = recipe("component", "NCI1"), recipe("topk", "NCI1")
+    assert (other.method, other.lr, other.hidden) == ("topk", one.lr, one.hidden)
+    assert one.checksum != other.checksum

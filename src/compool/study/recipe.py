@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 METHODS = ("component", "edgepool", "gin")
+INSTEAD = {"none": "", "topk": "T", "sag": "A", "edge": "E"}
+"""Methods that are component pooling's networks with other layers in place of ``P``: to see what pooling does."""
 _FOLDER = files("compool.study") / "recipes"
 
 
@@ -54,7 +56,7 @@ class Recipe:
     jump: bool = False
 
     def __post_init__(self) -> None:
-        for name, allowed in (("method", METHODS), ("optimizer", ("adam", "adamw"))):
+        for name, allowed in (("method", (*METHODS, *INSTEAD)), ("optimizer", ("adam", "adamw"))):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}")
         for name in ("hidden", "epochs", "batch", "halve"):
@@ -108,7 +110,8 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
     """The recipe of a method on a data set; of a set without a file, the method's default.
 
     Args:
-        method: ``"component"``, ``"edgepool"`` or ``"gin"``.
+        method: ``"component"``, ``"edgepool"`` or ``"gin"``; or component pooling's network without it, ``"none"``,
+            or with another, ``"topk"``, ``"sag"`` or ``"edge"``.
         dataset: the data set, by its name in the paper or in the TU collection.
         name: which of the file's recipes, or the path of a TOML file of settings to change in ``fast``.
         changes: settings to change.
@@ -117,8 +120,11 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
         >>> recipe("component", "PROTEINS").lr, recipe("component", "PROTEINS", "paper").lr
         (0.003, 0.001)
     """
+    if method in INSTEAD:
+        found = recipe("component", dataset, name, **changes)
+        return replace(found, method=method, layers=found.layers.replace("P", INSTEAD[method]))
     if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+        raise ValueError(f"method must be one of {', '.join((*METHODS, *INSTEAD))}; got {method!r}")
     own: dict[str, Any] = {}
     if name.endswith(".toml"):
         own, name = _read(Path(name)), Path(name).stem
