@@ -13,6 +13,7 @@ from a place that you trust.
 import argparse
 import itertools
 import json
+import multiprocessing
 import os
 import time
 import warnings
@@ -20,7 +21,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -107,11 +108,21 @@ def train(method: Method, data: Data, setting: Setting, seed: int, epochs: int) 
     return Result(*best, seconds)
 
 
-def tune(method: Method, data: Data, epochs: int, tick: Callable[[], None]) -> Setting:
+def train_apart(label: str, data: Data, setting: Setting, seed: int, epochs: int) -> Result:
+    """:func:`train` in a process of its own: torch's products of sparse matrices, which GraphUNet uses, lose memory."""
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.apply(_train, (label, data, setting, seed, epochs))
+
+
+def _train(label: str, *args: Any) -> Result:
+    return train(METHODS[label], *args)
+
+
+def tune(label: str, data: Data, epochs: int, tick: Callable[[], None]) -> Setting:
     """The setting with the best validation accuracy."""
     validation = {}
-    for setting in (Setting(*values) for values in itertools.product(DROPOUT, method.own)):
-        validation[setting] = train(method, data, setting, TUNING_SEED, epochs).validation
+    for setting in (Setting(*values) for values in itertools.product(DROPOUT, METHODS[label].own)):
+        validation[setting] = train_apart(label, data, setting, TUNING_SEED, epochs).validation
         tick()
     return max(validation, key=lambda setting: validation[setting])
 
@@ -152,15 +163,15 @@ def main() -> None:
             data = NormalizeFeatures()(read_planetoid_data(str(folder), name.lower()))
             total = sum(len(DROPOUT) * len(method.own) + args.seeds for method in METHODS.values())
             tick = partial(progress.advance, progress.add_task(name, total=total))
-            chosen = {label: tune(method, data, args.epochs, tick) for label, method in METHODS.items()}
+            chosen = {label: tune(label, data, args.epochs, tick) for label in METHODS}
             results: dict[str, list[Result]] = {label: [] for label in METHODS}
             found += [
                 {"set": name, "method": label, "setting": chosen[label]._asdict(), "runs": results[label]}
                 for label in METHODS
             ]
             for seed in range(args.seeds):  # methods take turns, so that a busy machine slows all of them
-                for label, method in METHODS.items():
-                    results[label].append(train(method, data, chosen[label], seed, args.epochs))
+                for label in METHODS:
+                    results[label].append(train_apart(label, data, chosen[label], seed, args.epochs))
                     tick()
                 if args.json:
                     write(found, args.json)
