@@ -165,7 +165,9 @@ function bars(place, rows) { // parameters, on a logarithmic axis
           const at = x(one.paperParameters);
           marks.push(make("path", { d: `M${at - 4.5} ${y + 6.5}L${at} ${y + 2}L${at + 4.5} ${y + 6.5}L${at} ${y + 11}Z`, fill: "var(--card)", stroke: "var(--ink)", "stroke-width": 1.2, "pointer-events": "none" }));
         }
-        marks.push(make("text", { x: Math.max(x(one.parameters), one.paperParameters ? x(one.paperParameters) : 0) + 8, y: y + 11, class: "soft" }, one.parameters.toLocaleString("en")));
+        const end = x(one.parameters), paper = one.paperParameters ? x(one.paperParameters) : 0;
+        const beside = paper > end - 8 && paper < end + 60 ? paper : end; // not under the paper's mark
+        marks.push(make("text", { x: beside + 8, y: y + 11, class: "soft" }, one.parameters.toLocaleString("en")));
         y += 17;
       }
       y += 9;
