@@ -1,0 +1,8 @@
+"""The command line. Heavy imports wait until a command needs them."""
+
+from compool.cli._app import app
+
+# isort: off
+from compool.cli import sets, runs, pages  # in the order of --help
+
+__all__ = ["app", "pages", "runs", "sets"]

@@ -1,0 +1,121 @@
+"""Reports, and single graphs to look at."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from compool.cli._app import DataFolder, app, stop
+
+
+@app.command(epilog="Examples:  `compool report`,  `compool report --store out/communities.sqlite --graphs`")
+def report(
+    store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write to.", show_default="STORE-report beside the store")
+    ] = None,
+    data: DataFolder = None,
+    graphs: Annotated[
+        bool,
+        typer.Option("--graphs", help="Train a network for each data set that has none kept, to look into graphs."),
+    ] = False,
+) -> None:
+    """Write tables, figures, and a page that needs no network, from the runs of a study."""
+    from rich.console import Console
+
+    from compool.study import formats, tables
+
+    if not store.exists():
+        raise stop(f"--store {store} is not there; compool run makes one")
+    if out is not None and out.exists() and not out.is_dir():
+        raise stop(f"--out {out} is no folder")
+    try:
+        study, path = write_report(store, out, data, graphs)
+    except (ValueError, OSError) as error:
+        raise stop(str(error)) from None
+    console = Console() if Console().is_terminal else Console(width=160)
+    for table in tables.tables(study):
+        if table.rows:
+            console.print(formats.terminal(table))
+    for warning in study.warnings:
+        console.print(warning, style="yellow", markup=False, highlight=False)
+    print(f"report: {path}")
+
+
+def write_report(store: Path, out: Path | None, data: Path | None, graphs: bool) -> tuple[Any, Path]:
+    """Write a report, and say on the way what is being done."""
+    from rich.console import Console
+
+    from compool.study.report import report
+
+    with Console(stderr=True).status("reporting") as status:
+
+        def told(block: Any, epoch: int, curves: Any) -> None:
+            status.update(f"training {block.name}, to look into graphs: epoch {epoch} of {block.recipe.epochs}")
+
+        return report(store, out, data, graphs, status.update, told)
+
+
+@app.command(
+    epilog="Examples:  `compool show communities 0`,  `compool show NCI1 7 --data ~/data --store study.sqlite`,  "
+    "`compool show NCI1 7 --data ~/data --model network.safetensors --out picture.svg`"
+)
+def show(
+    dataset: Annotated[str, typer.Argument(help="The data set.")],
+    index: Annotated[int, typer.Argument(help="Which of its graphs, from 0.")],
+    store: Annotated[
+        Path | None,
+        typer.Option(help="Take the network of a run of this study.", show_default="study.sqlite, where there is one"),
+    ] = None,
+    model: Annotated[Path | None, typer.Option(help="Take the network of this file (safetensors).")] = None,
+    recipe: Annotated[str, typer.Option(help="The recipe of the run.", show_default="any")] = "",
+    replica: Annotated[
+        int | None, typer.Option(help="The run.", show_default="that of the best validation accuracy")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Merge edges that score above it.", show_default="the network's")
+    ] = None,
+    data: DataFolder = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to write: .html (with a slider), .png, .svg or .pdf.", show_default="DATASET-INDEX.html"
+        ),
+    ] = None,
+) -> None:
+    """Show what component pooling does to one graph, level by level.
+
+    A study keeps no networks: that of a run is trained again, once, and kept beside the store. Without a study or a
+    model, four replicas are trained by the data set's recipe, and the best in validation is shown.
+    """
+    from rich.console import Console
+
+    from compool.study import figures, networks
+    from compool.study.report import save_graph
+
+    target = out or Path(f"{figures.plain(dataset)}-{index}.html")
+    if target.suffix not in (".html", ".png", ".svg", ".pdf"):
+        raise stop(f"--out must end in .html, .png, .svg or .pdf; got {target}")
+    if store is not None and model is not None:
+        raise stop("give --store or --model, not both")
+    for option, path in (("--store", store), ("--model", model)):
+        if path is not None and not path.exists():
+            raise stop(f"{option} {path} is not there")
+    try:
+        with Console(stderr=True).status("loading") as status:
+
+            def told(block: Any, epoch: int, curves: Any) -> None:
+                status.update(f"training {block.name}: epoch {epoch} of {block.recipe.epochs}")
+
+            shown = networks.find(dataset, index, store, model, recipe, replica, threshold, data, told)
+            status.update("drawing")
+            save_graph(shown, target)
+    except (ValueError, OSError, RuntimeError) as error:
+        raise stop(str(error)) from None
+    except KeyboardInterrupt:
+        raise stop("stopped; nothing was written") from None
+    for number, level in enumerate(shown.levels, 1):
+        nodes = len(level.cluster)
+        print(f"level {number}: {nodes} nodes, supernodes at threshold {level.threshold:g}: {level.supernodes}")
+    print(f"class {shown.label}, classified as {shown.guess}. {shown.about}")
+    print(target)

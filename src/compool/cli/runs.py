@@ -1,0 +1,167 @@
+"""Training, and what came of it."""
+
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from compool.cli._app import DataFolder, app, stop
+
+
+@app.command(
+    epilog="Examples:  `compool run`,  `compool run PROTEINS NCI1 --data ~/data --replicas 10`,  "
+    "`compool run COLLAB --method gin --recipe paper --epochs 50`,  `compool run NCI1 --ray HEAD:6379`,  "
+    "`compool run NCI1 --method component --set lr=1e-3,3e-3 --set dropout=0,0.1 --replicas 5`"
+)
+def run(
+    datasets: Annotated[
+        list[str] | None, typer.Argument(help="Data sets; none: the generated communities.", show_default=False)
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="Methods, with commas between; also none, topk, sag and edge, for comparison.")
+    ] = "component,edgepool,gin",
+    recipe: Annotated[str, typer.Option(help="fast, paper, or a TOML file of settings.")] = "fast",
+    number: Annotated[
+        int | None, typer.Option("--replicas", help="Trainings of each.", show_default="100, or 20 of the communities")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE,…", help="Change a setting; several values: a sweep.", show_default=False
+        ),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs.", show_default="the recipe's")] = None,
+    seed: Annotated[int, typer.Option(help="The study's seed.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    data: DataFolder = None,
+    store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
+    block: Annotated[int | None, typer.Option(help="Replicas in one training.", show_default="by free memory")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Blocks that train at the same time.", show_default="one a core on the CPU, else one a GPU"),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Train on a Ray cluster; `local` starts one here.", show_default=False),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run.")] = False,
+    with_report: Annotated[bool, typer.Option("--report/--no-report", help="Write the report at the end.")] = True,
+) -> None:
+    """Train many replicas of each method on each data set, store them as they finish, and write the report.
+
+    What the store has is not trained again: after Ctrl-C, the same command goes on.
+    """
+    from rich.console import Console
+
+    from compool import study
+    from compool.cli.pages import write_report
+    from compool.study import cluster
+    from compool.study.progress import Progress
+
+    names = datasets or ["communities"]
+    methods = [one.strip() for one in method.split(",") if one.strip()]
+    wanted = (100 if datasets else 20) if number is None else number
+    changes = {} if epochs is None else {"epochs": epochs}
+    try:
+        pairs = [(kind, name) for name in names for kind in methods]
+        chosen = [one for kind, name in pairs for one in study.variants(kind, name, recipe, settings or (), **changes)]
+        with ExitStack() as stack:
+            place, execute = study.here, study.execute
+            if ray is not None:
+                stack.enter_context(cluster.connected(ray, workers))
+                place, execute = cluster.survey, cluster.execute
+            plan = study.plan(chosen, wanted, seed, store, data, device, block, workers, place)
+            todo = sum(len(one.replicas) for one in plan)
+            print(f"{todo} trainings to do in {len(plan)} blocks, {len(chosen) * wanted - todo} in {store} already")
+            if dry_run:
+                for one in plan:
+                    print(f"{one.name}: {len(one.replicas)} replicas on {one.device}, {one.recipe.epochs} epochs")
+                return
+            if plan:
+                progress = stack.enter_context(Progress(plan))
+                for block_runs in stack.enter_context(closing(execute(plan, store, workers, progress.epoch))):
+                    progress.finished(block_runs)
+        Console().print(_summary(list(study.Store(store).runs([one.dataset for one in chosen], methods))))
+        if with_report:
+            print(f"report: {write_report(store, None, data, False)[1]}")
+    except KeyboardInterrupt:
+        raise stop(f"stopped; finished blocks are in {store}, and the same command goes on from there") from None
+    except (ValueError, OSError, RuntimeError) as error:
+        raise stop(str(error)) from None
+
+
+@app.command(epilog="Examples:  `compool runs`,  `compool runs --csv > runs.csv`,  `compool runs --json --curves`")
+def runs(
+    store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print every column of every run as JSON.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print every column of every run as CSV.")] = False,
+    curves: Annotated[bool, typer.Option("--curves", help="With --json or --csv: the curves, too.")] = False,
+) -> None:
+    """List what a study has: a line for each data set, method, recipe and seed; or every run."""
+    import sys
+
+    from rich.console import Console
+
+    from compool.study.export import write_csv
+    from compool.study.store import Store
+
+    if not store.exists():
+        raise stop(f"--store {store} is not there; compool run makes one")
+    try:
+        found = list(Store(store).runs())
+    except ValueError as error:
+        raise stop(str(error)) from None
+    if as_json:
+        rows = [{key: value for key, value in vars(one).items() if curves or key != "curves"} for one in found]
+        print(json.dumps(rows, indent=1))
+    elif as_csv:
+        write_csv(found, sys.stdout, curves)
+    else:
+        Console().print(_summary(found))
+
+
+@app.command(epilog="Examples:  `compool add results/runs/*.csv.gz --store study.sqlite`")
+def add(
+    exported: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Files of `compool runs --csv --curves`.")],
+    store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
+) -> None:
+    """Add exported runs to a study, all or none; what is there already stays as it is."""
+    from compool.study.export import read_csv
+    from compool.study.store import Store
+
+    try:
+        found = [run for path in exported for run in read_csv(path)]
+        Store(store).add(found)
+    except (ValueError, OSError) as error:
+        raise stop(str(error)) from None
+    print(f"{len(found)} runs of {len(exported)} files in {store}")
+
+
+def _summary(found: Sequence[Any]) -> Any:
+    """A table of runs: a line for each data set, method, recipe and seed."""
+    from statistics import mean, stdev
+
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("data set", "method", "recipe", "runs", "test %", "kept %", "seconds"):
+        table.add_column(heading, justify="right" if "%" in heading or heading == "seconds" else "left", no_wrap=True)
+    groups: dict[tuple[Any, ...], list[Any]] = {}
+    for one in found:
+        groups.setdefault((one.dataset, one.method, one.recipe, one.recipe_checksum, one.seed), []).append(one)
+    for (dataset, method, recipe, _, seed), mine in groups.items():
+        tests = [one.test for one in mine if one.status == "done" and one.test is not None]
+        spread = f" ± {100 * stdev(tests):.1f}" if len(tests) > 1 else ""
+        accuracy = f"{100 * mean(tests):.1f}{spread}" if tests else "–"
+        kept = " ".join(
+            f"{100 * mean(level):.0f}" for level in zip(*(one.kept for one in mine if one.kept), strict=False)
+        )
+        failed = sum(one.status == "failed" for one in mine)
+        count = f"{len(mine)}, {failed} failed" if failed else str(len(mine))
+        name = f"{recipe}, seed {seed}" if seed else recipe
+        table.add_row(dataset, method, name, count, accuracy, kept, f"{sum(one.seconds for one in mine):,.0f}")
+    return table

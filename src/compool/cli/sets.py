@@ -1,0 +1,133 @@
+"""What there is to train: data sets and recipes."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from compool.cli._app import DataFolder, app, stop
+
+
+@app.command(epilog="Examples:  `compool datasets --data ~/data`,  `compool datasets --json`")
+def datasets(
+    data: DataFolder = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the data sets at hand, with the paper's Table 1 beside them; what differs is marked.
+
+    Looks in the folder `--data` (zip files, unpacked folders, `.npz` files or a PyG root) and in the cache. A set is
+    parsed when it is first seen.
+    """
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress
+    from rich.table import Table
+
+    from compool.data import paper, tu
+
+    if data is not None and not data.is_dir():
+        raise stop(f"--data {data} is no folder")
+    here = set(tu.available(data)) if data is not None else set()
+    cached = set(tu.available(tu.cache_folder()))
+    rows: list[dict[str, Any]] = []
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        for name in progress.track(sorted(here | cached | set(paper.TABLE_1)), description="reading"):
+            row: dict[str, Any] = {"name": name, "paper": None, "found": None, "error": None}
+            if name in paper.TABLE_1:
+                row["paper"] = paper.TABLE_1[name]._asdict()
+            if name in here | cached:
+                try:
+                    row["found"] = _describe(tu.load(name, data if name in here else None))
+                except (ValueError, OSError) as error:
+                    row["error"] = str(error)
+            rows.append(row)
+    if as_json:
+        print(json.dumps(rows, indent=1))
+        return
+    table = Table()
+    table.add_column("data set", no_wrap=True)
+    for heading in ("graphs", "nodes (avg)", "edges (avg)", "classes"):
+        table.add_column(heading, justify="right")
+    table.add_column("node features")
+    for row in rows:
+        table.add_row(escape(row["name"]), *_cells(row))
+    Console().print(table)
+    Console().print("[bold red]red[/]: differs from the paper's Table 1, which stands in brackets.")
+
+
+def _describe(graphs: Any) -> dict[str, Any]:
+    loops = 0 if graphs.looped is None else len(graphs.looped)
+    labels = 0 if graphs.labels is None else int(graphs.labels.max()) + 1
+    return {
+        "graphs": len(graphs),
+        "nodes": round(graphs.num_nodes / len(graphs), 2),
+        "edges": round((graphs.num_edges / 2 + loops) / len(graphs), 2),
+        "classes": graphs.num_classes,
+        "self_loops": loops,
+        "node_labels": labels,
+        "node_attributes": 0 if graphs.attributes is None else graphs.attributes.shape[1],
+    }
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    from rich.markup import escape
+
+    found, described = row["found"], row["paper"]
+    if found is None:
+        paper = [f"({described[key]:,})" for key in ("graphs", "nodes", "edges", "classes")] if described else [""] * 4
+        return [*paper, f"[bold red]{escape(row['error'])}[/]" if row["error"] else "not here"]
+    cells = []
+    for key in ("graphs", "nodes", "edges", "classes"):
+        text = f"{found[key]:,}"
+        if described and found[key] != described[key]:
+            text = f"[bold red]{text}[/] ({described[key]:,})"
+        cells.append(text)
+    kinds = [f"{found[key]} {word}" for key, word in (("node_attributes", "attributes"), ("node_labels", "labels"))]
+    kinds = [kind for kind in kinds if not kind.startswith("0 ")]
+    kinds += [f"{found['self_loops']:,} self-loops"] if found["self_loops"] else []
+    return [*cells, ", ".join(kinds) or "none"]
+
+
+@app.command(
+    epilog="Examples:  `compool recipes`,  `compool recipes --method gin --recipe paper`,  `compool recipes --json`"
+)
+def recipes(
+    method: Annotated[str, typer.Option(help="Only this method: component, edgepool or gin.")] = "",
+    name: Annotated[str, typer.Option("--recipe", help="Only recipes of this name: fast or paper.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every setting.")] = False,
+) -> None:
+    """List the recipes: how each method is trained on each data set, and how many parameters its network has."""
+    from dataclasses import asdict
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from compool import study
+
+    if method and method not in study.METHODS:
+        raise stop(f"--method must be one of {', '.join(study.METHODS)}; got {method!r}")
+    chosen = [one for one in study.recipes() if method in ("", one.method) and name in ("", one.name)]
+    if not chosen:
+        raise stop(f"there is no recipe {name!r}; there are {', '.join(sorted({one.name for one in study.recipes()}))}")
+    with Console(stderr=True).status("building the networks"):
+        counts = [one.parameters for one in chosen]
+    if as_json:
+        rows = [asdict(one) | {"parameters": count} for one, count in zip(chosen, counts, strict=True)]
+        print(json.dumps(rows, indent=1))
+        return
+    for kind in dict.fromkeys(one.method for one in chosen):
+        table = Table(title=kind, title_justify="left")
+        for heading in ("data set", "recipe", "layers"):
+            table.add_column(heading, no_wrap=True)
+        table.add_column("settings")
+        table.add_column("parameters", justify="right", no_wrap=True)
+        for one, count in zip(chosen, counts, strict=True):
+            if one.method == kind:
+                settings = (
+                    f"{one.in_channels} features ({one.features}), hidden {one.hidden}, batch {one.batch}, "
+                    f"{one.epochs} epochs, lr {one.lr:g} halved every {one.halve}, {one.optimizer}, "
+                    f"decay {one.weight_decay:g}, dropout {one.dropout:g}, readout {one.readout}"
+                )
+                table.add_row(one.dataset, one.name, one.layers, settings, f"{count:,}")
+        Console().print(table)
+    Console().print("Other data sets get each method's defaults, by their own features and classes.")
