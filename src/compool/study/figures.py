@@ -162,7 +162,7 @@ def kept_nodes(study: Study) -> "Figure":
     for axes in np.ravel(panels)[len(rows) :]:
         axes.set_visible(False)
     np.ravel(panels)[0].set_ylabel("nodes kept, %")
-    _legend(figure, study)
+    _legend(figure, study, curve="kept")
     return figure
 
 
@@ -238,11 +238,13 @@ def _name_rows(axes: Any, study: Study) -> None:
     axes.grid(False, axis="x")
 
 
-def _legend(figure: "Figure", study: Study, paper_mark: str = "") -> None:
+def _legend(figure: "Figure", study: Study, paper_mark: str = "", curve: str = "") -> None:
+    """The methods, or those that have a curve of this name, and the paper's mark."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    there = {method for row in study.rows for method in row.results}
+    results = [result for row in study.rows for result in row.results.values()]
+    there = {one.method for one in results if not curve or any(curve in name for name in one.curves)}
     handles: list[Any] = [
         Patch(color=COLOURS[at % len(COLOURS)], label=_text(m)) for at, m in enumerate(study.methods) if m in there
     ]
