@@ -1,0 +1,72 @@
+"""Every GPU kernel compiles, for a GPU that need not be there: types and layouts, of which the interpreter knows nothing."""
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+MODULES = ("_triton_kernels", "_triton_merge_kernels", "_triton_padded_kernels", "_triton_layer_kernels")
+# Pointers are to float32, and other arguments are int32, unless their names say otherwise
+TYPES = {
+    "*i64": "ptr row_ptr graph_ptr key number limit cluster first graph batch table keys root best source target",
+    "*i32": "edge_index neighbour parent rank flags is_root is_first short_keys edge_of",
+    "*i1": "merged counted alone",
+    "i32": "stride last plus",
+}
+OTHERWISE = {
+    ("fold_key", "out"): "*i64",
+    ("split_keys", "out"): "*i64",
+    ("place_edges", "out"): "*i32",
+    ("row_starts", "row_ptr"): "*i64",
+}
+CONSTANTS = {"PRECISION": "tf32x3", "SCORE": "tanh", "WHAT": "grads", "STEPS": 12, "FEW": 16, "EDGES": 64} | {
+    **{"CHUNK": 512, "SEGMENTS": 128, "BLOCK": 128, "STRIDE": 1024, "STRIDE_I": 1, "STRIDE_O": 32},
+    **dict.fromkeys(("D", "A", "B", "INPUTS", "OUTPUTS", "COLUMNS", "INNER", "LEFT", "RIGHT"), 32),
+}
+
+
+def _types(kernel: str, name: str) -> str:
+    found = next((kind for kind, names in TYPES.items() if name in names.split()), "i32" if name.isupper() else "*fp32")
+    return OTHERWISE.get((kernel, name), found)
+
+
+def _compile_all() -> None:
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    for module in MODULES:
+        for name, kernel in vars(import_module(f"compool.ops.{module}")).items():
+            if name.startswith("_") or not isinstance(kernel, triton.runtime.JITFunction):
+                continue
+            constants: dict[str, Any] = {
+                one.name: CONSTANTS.get(one.name, 8 if one.name == "ROWS" else True)
+                for one in kernel.params
+                if one.is_constexpr
+            }
+            if "dot" in kernel.src:
+                constants["ROWS"] = 64
+            given = [one.name for one in kernel.params]
+            signature = {one: "constexpr" if one in constants else _types(name, one) for one in given}
+            aligned = {(at,): [["tt.divisibility", 16]] for at, one in enumerate(given) if signature[one][0] == "*"}
+            values = {(given.index(one),): value for one, value in constants.items()}
+            triton.compile(ASTSource(kernel, signature, values, aligned), target=GPUTarget("cuda", 90, 32))
+            print(name)
+
+
+def test_all_kernels() -> None:
+    pytest.importorskip("triton", reason="needs triton")
+    environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    command = [sys.executable, "-W", "ignore", __file__]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if "0 active drivers" in done.stderr or "Cannot find ptxas" in done.stderr:
+        pytest.skip("this triton has no compiler for GPUs")
+    assert done.returncode == 0, done.stdout.split()[-1:] + done.stderr.splitlines()[-5:]
+    assert len(done.stdout.split()) > 30
+
+
+if __name__ == "__main__":
+    _compile_all()
