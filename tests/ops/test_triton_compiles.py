@@ -1,4 +1,4 @@
-"""Every GPU kernel compiles, for a GPU that need not be there: types and layouts, of which the interpreter knows nothing."""
+"""Every GPU kernel compiles, for a GPU that need not be there: the interpreter knows nothing of types and layouts."""
 
 import os
 import subprocess
