@@ -1,4 +1,4 @@
-# make demo      train three methods on generated graphs, twenty times each, and report: about three minutes
+# make demo      train three methods on generated graphs, twenty times each, and report: about two minutes
 # make test      the whole test suite
 # make test-gpu  the tests that need a CUDA device
 # make check     linters, types, layers
