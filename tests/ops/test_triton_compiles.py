@@ -11,7 +11,7 @@ import pytest
 MODULES = ("_triton_kernels", "_triton_merge_kernels", "_triton_padded_kernels", "_triton_layer_kernels")
 # Pointers are to float32, and other arguments are int32, unless their names say otherwise
 TYPES = {
-    "*i64": "ptr row_ptr graph_ptr key number limit cluster first graph batch table keys root best source target",
+    "*i64": "ptr row_ptr graph_ptr key number limit cluster first graph batch table keys root order source target",
     "*i32": "edge_index neighbour parent rank flags is_root is_first short_keys edge_of",
     "*i1": "merged counted alone",
     "i32": "stride last plus",

@@ -23,7 +23,7 @@ def run(
     method: Annotated[
         str, typer.Option(help="Methods, with commas between; also none, topk, sag and edge, for comparison.")
     ] = "component,edgepool,gin",
-    recipe: Annotated[str, typer.Option(help="fast, paper, or a TOML file of settings.")] = "fast",
+    recipe: Annotated[str, typer.Option(help="fast, paper, tuned, or a TOML file of settings.")] = "fast",
     number: Annotated[
         int | None, typer.Option("--replicas", help="Trainings of each.", show_default="100, or 20 of the communities")
     ] = None,

@@ -93,7 +93,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 )
 def recipes(
     method: Annotated[str, typer.Option(help="Only this method: component, edgepool or gin.")] = "",
-    name: Annotated[str, typer.Option("--recipe", help="Only recipes of this name: fast or paper.")] = "",
+    name: Annotated[str, typer.Option("--recipe", help="Only recipes of this name: fast, paper or tuned.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every setting.")] = False,
 ) -> None:
     """List the recipes: how each method is trained on each data set, and how many parameters its network has."""

@@ -38,9 +38,11 @@ def contract_padded(edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, gra
     if edge_score.dtype != torch.float32 or not num_nodes or not number:
         return _torch.contract_padded(edge_score, edge_index, row_ptr, graph_ptr)
     edges, stride = strided(edge_index)
-    best, edge_of = row_ptr.new_empty(num_nodes), torch.full_like(row_ptr[:-1], -1, dtype=torch.int32)
-    args = (edge_score.contiguous(), edges, stride, row_ptr, graph_ptr.contiguous(), best, edge_of)
-    launch(padded.contract, (graph_ptr.numel() - 1,), *args, BLOCK=EDGES)
+    grid, graph_ptr = (graph_ptr.numel() - 1,), graph_ptr.contiguous()
+    keys, edge_of = row_ptr.new_full((number,), 2**63 - 1), torch.full_like(row_ptr[:-1], -1, dtype=torch.int32)
+    launch(padded.contraction_keys, grid, edge_score.contiguous(), row_ptr, graph_ptr, keys, BLOCK=EDGES)
+    order = keys.sort(stable=True).indices
+    launch(padded.contract, grid, order, edges, stride, row_ptr, graph_ptr, edge_of, BLOCK=EDGES, num_warps=1)
     nodes = torch.arange(num_nodes, dtype=torch.int32, device=edges.device)
     ends = edges.index_select(1, torch.where(edge_of < 0, nodes % number, edge_of))  # spread out what is not used
     root = torch.where(edge_of < 0, nodes, ends.amin(0).int())

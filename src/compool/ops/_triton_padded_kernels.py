@@ -1,6 +1,5 @@
 """The GPU kernels of graphs with room for more, of which no size changes: see `_triton_kernels`."""
 
-import triton
 import triton.language as tl
 
 from compool.ops._triton_kernels import _jit
@@ -61,48 +60,44 @@ def row_starts(keys, rank, row_ptr, E, N, STEPS: tl.constexpr, BLOCK: tl.constex
 
 
 @_jit
-def contract(score, edge_index, stride, row_ptr, graph_ptr, best, edge_of, BLOCK: tl.constexpr):
-    """A program a graph: contract the edges that outrank all that they touch, round after round, until none is left.
+def contraction_keys(score, row_ptr, graph_ptr, keys, BLOCK: tl.constexpr):
+    """A program a graph: keys by which edges sort by graph, then by descending score."""
+    graph = tl.program_id(0)
+    start = tl.load(row_ptr + tl.load(graph_ptr + graph))
+    end = tl.load(row_ptr + tl.load(graph_ptr + graph + 1))
+    for low in range(start, end, BLOCK):
+        e = low + tl.arange(0, BLOCK)
+        s = tl.load(score + e, mask=e < end, other=0.0)
+        bits = tl.where(s == 0, 0.0, s).to(tl.int32, bitcast=True)  # −0 and 0 are equal
+        rank = tl.where(bits < 0, bits & 0x7FFFFFFF, -1 - bits).to(tl.int64) + 0x80000000
+        tl.store(keys + e, (graph.to(tl.int64) << 32) | rank, mask=e < end)
 
-    `edge_of` comes in as −1 and ends as the contracted edge of each node. `best` is the rank of a node's best edge in a
-    round: score, then place, in one number. Both are read past the first-level cache, where atomics do not write.
+
+@_jit
+def contract(order, edge_index, stride, row_ptr, graph_ptr, edge_of, BLOCK: tl.constexpr):
+    """A program a graph: contract its edges in order, each unless one of its nodes is in a contracted one.
+
+    `edge_of` comes in as −1 and ends as the contracted edge of each node. Most edges of a dense graph are passed over,
+    a block at a time; of a block, the first that is free is contracted until none is.
     """
     graph = tl.program_id(0)
-    node, last = tl.load(graph_ptr + graph), tl.load(graph_ptr + graph + 1)
-    start, end = tl.load(row_ptr + node), tl.load(row_ptr + last)
-    left = (end - start).to(tl.int32)
-    while left > 0:
-        for low in range(node, last, BLOCK):
-            i = low + tl.arange(0, BLOCK)
-            tl.store(best + i, 0x7FFFFFFFFFFFFFFF, mask=i < last)
-        tl.debug_barrier()
-        for low in range(start, end, BLOCK):
-            u, v, key, free = _free_edges(low + tl.arange(0, BLOCK), end, score, edge_index, stride, edge_of)
-            tl.atomic_min(best + u, key, mask=free, sem="relaxed")
-            tl.atomic_min(best + v, key, mask=free, sem="relaxed")
-        tl.debug_barrier()
-        left = 0
-        for low in range(start, end, BLOCK):
-            e = low + tl.arange(0, BLOCK)
-            u, v, key, free = _free_edges(e, end, score, edge_index, stride, edge_of)
-            here = tl.load(best + u, mask=free, other=0, cache_modifier=".cg") == key
-            there = tl.load(best + v, mask=free, other=0, cache_modifier=".cg") == key
-            mine = free & here & there
+    node = tl.load(graph_ptr + graph)
+    start, end = tl.load(row_ptr + node), tl.load(row_ptr + tl.load(graph_ptr + graph + 1))
+    at = tl.arange(0, BLOCK)
+    for low in range(start, end, BLOCK):
+        inside = low + at < end
+        e = tl.load(order + low + at, mask=inside, other=0)
+        u = tl.load(edge_index + e, mask=inside, other=0)
+        v = tl.load(edge_index + stride + e, mask=inside, other=0)
+        free = inside & (tl.load(edge_of + u, mask=inside, other=0) < 0)
+        free = free & (tl.load(edge_of + v, mask=inside, other=0) < 0)
+        first = tl.min(tl.where(free, at, BLOCK), 0)
+        while first < BLOCK:
+            mine = at == first
+            ends = tl.sum(tl.where(mine, ((u - node).to(tl.int64) << 32) | (v - node), 0), 0)
+            one, other = (ends >> 32) + node, (ends & 0xFFFFFFFF) + node
             tl.store(edge_of + u, e.to(tl.int32), mask=mine)
             tl.store(edge_of + v, e.to(tl.int32), mask=mine)
-            left += tl.sum((free & (mine == 0)).to(tl.int32), 0)
+            free = free & (u != one) & (u != other) & (v != one) & (v != other)
+            first = tl.min(tl.where(free, at, BLOCK), 0)
         tl.debug_barrier()
-
-
-@triton.jit
-def _free_edges(e, end, score, edge_index, stride, edge_of):
-    """The ends and ranks of edges, and which touch no contracted one."""
-    inside = e < end
-    u = tl.load(edge_index + e, mask=inside, other=0)
-    v = tl.load(edge_index + stride + e, mask=inside, other=0)
-    free = inside & (tl.load(edge_of + u, mask=inside, other=0, cache_modifier=".cg") < 0)
-    free = free & (tl.load(edge_of + v, mask=inside, other=0, cache_modifier=".cg") < 0)
-    s = tl.load(score + e, mask=inside, other=0.0)
-    bits = tl.where(s == 0, 0.0, s).to(tl.int32, bitcast=True)  # −0 and 0 are equal
-    rank = tl.where(bits < 0, bits & 0x7FFFFFFF, -1 - bits)
-    return u, v, (rank.to(tl.int64) << 32) | e, free
