@@ -23,7 +23,6 @@ import resource
 import shutil
 import tempfile
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, replace
@@ -125,7 +124,6 @@ class Simulated:
         self, slots: int, durations: Sequence[float], more: float, costs: Sequence[float] | None = None
     ) -> None:
         self.slots, self.durations, self.more, self.costs = slots, durations, more, costs
-        self.waiting: deque[tuple[float, float, Block, Future[list[Run]]]] = deque()
         self.training: list[tuple[float, int, Block, Future[list[Run]]]] = []
         self.submitted = self.finished = 0
         self.driver = self.end = 0.0  # the driver's clock; the end of the last block
@@ -133,35 +131,27 @@ class Simulated:
         self.turn = time.process_time()
 
     def submit(self, block: Block, avoid: Sequence[str]) -> "Future[list[Run]]":
-        """Queue a block."""
+        """Start a block: there is a slot for it, as no more are submitted."""
         future: Future[list[Run]] = Future()
+        end = self.driver + self.durations[self.submitted]
         self.submitted += 1
-        self.waiting.append((self.driver, self.durations[self.submitted - 1], block, future))
-        if len(self.training) < self.slots:
-            self._start(self.driver)
+        heapq.heappush(self.training, (end, self.submitted, block, future))
         return future
-
-    def _start(self, now: float) -> None:
-        since, duration, block, future = self.waiting.popleft()
-        order = self.submitted - len(self.waiting)
-        heapq.heappush(self.training, (max(now, since) + duration, order, block, future))
 
     def most(self) -> int:
         """Asked by the scheduler before it waits: then the next block ends."""
-        full = self.submitted - self.finished == 2 * self.slots or self.submitted == len(self.durations)
+        full = self.submitted - self.finished == self.slots or self.submitted == len(self.durations)
         if full and self.training:
             took = time.process_time() - self.turn if self.costs is None else self.costs[self.finished]
             self.spent.append(took)
             self.driver += took + self.more
             self.end, _, block, future = heapq.heappop(self.training)
             self.finished += 1
-            if self.waiting:
-                self._start(self.end)
             self.driver = max(self.driver, self.end)
             runs = [template(block, replica) for replica in block.replicas] if self.costs is None else []
             self.turn = time.process_time()
             future.set_result(runs)
-        return 2 * self.slots
+        return self.slots
 
     @property
     def busy(self) -> float:
@@ -305,9 +295,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="of processes and Ray in turns")
     parser.add_argument("--runs", type=int, default=100_000, help="in the store")
     parser.add_argument("--slots", type=int, default=1_000, help="GPUs of the simulated cluster")
-    parser.add_argument(
-        "--more", type=float, default=0.0, help="seconds that disk and Ray take of the driver for a block"
-    )
     parser.add_argument("--scratch", type=Path, help="folder, in memory for instance, where the store is filled")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
     args = parser.parse_args()

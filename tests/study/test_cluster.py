@@ -106,7 +106,7 @@ def test_a_node_is_killed(nodes: Nodes, folder: Path, tmp_path: Path, caplog: py
     killed = ""
     with cluster.connected(nodes.address):
         for (run,) in cluster.execute(blocks, tmp_path / "ray"):
-            if not killed and run.node.endswith(nodes.nodes[1].node_id[:12]):
+            if not killed and run.node.endswith(nodes.nodes[0].node_id[:12]):  # the other one is training
                 killed = nodes.kill(1)
     nodes.add()
     runs = list(study.Store(tmp_path / "ray").runs())

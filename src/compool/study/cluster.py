@@ -233,8 +233,10 @@ def _others(nodes: Sequence[dict[str, Any]], avoid: Sequence[str], needs: dict[s
 
 
 def _room(workers: int | None, needs: dict[str, float]) -> Callable[[], int]:
-    """How many blocks may be under way: so many workers, or twice what the cluster can train now if that is less, so
-    that it never waits for the next and may grow.
+    """How many blocks may be under way: so many workers, or as many as the cluster can train now if that is less.
+
+    Not one more: for a task that waits, Ray starts a worker, ends it a second later as there is nothing to do for it,
+    and starts the next. Each loads its libraries, and training takes twice as long meanwhile.
     """
     import ray
 
@@ -245,7 +247,7 @@ def _room(workers: int | None, needs: dict[str, float]) -> Callable[[], int]:
         if time.monotonic() - looked >= SURVEYED:
             looked, has = time.monotonic(), ray.cluster_resources()
             slots = int(min(has.get(kind, 0) / amount for kind, amount in needs.items()))
-            most = workers if workers is not None and workers < slots else max(2, 2 * slots)
+            most = max(1, slots if workers is None else min(workers, slots))
         return most
 
     return room
