@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -49,11 +50,27 @@ def test_a_folder_that_is_not_there() -> None:
     assert result.stderr.strip() == "compool: --data /no/such/folder is no folder"
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_run_is_stopped(tmp_path: Path, how: signal.Signals) -> None:
+    command = [sys.executable, "-c", "from compool.cli import app; app()", "run", "--method", "component", "--epochs"]
+    command += ["100000", "--workers", "2", "--replicas", "4", "--block", "1", "--store", str(tmp_path / "study.sqlite")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        process.send_signal(how)
+        _, errors = process.communicate(timeout=60)
+    assert "epoch" in first
+    assert process.returncode == 2
+    assert errors.splitlines()[-1].startswith("compool: stopped; finished blocks are in ")
+    assert "Traceback" not in errors
+    assert "leaked" not in errors
+
+
 def test_recipes() -> None:
     result = run.invoke(app, ["recipes", "--json"])
     assert result.exit_code == 0
     rows = json.loads(result.stdout)
-    assert len(rows) == 54  # three methods, eight sets and the communities, two recipes
+    assert len(rows) == 54 + 2  # three methods, eight sets and the communities, two recipes; and two that are tuned
     assert {row["parameters"] for row in rows if row["dataset"] == "PROTEINS"} == {802, 156_291, 2_742}
     table = run.invoke(app, ["recipes", "--method", "gin", "--recipe", "paper"], env={"COLUMNS": "200"})
     assert "65,638" in table.stdout
@@ -64,7 +81,7 @@ def test_recipes() -> None:
     ("arguments", "message"),
     [
         (["--method", "magic"], "compool: --method must be one of component, edgepool, gin; got 'magic'"),
-        (["--recipe", "slow"], "compool: there is no recipe 'slow'; there are fast, paper"),
+        (["--recipe", "slow"], "compool: there is no recipe 'slow'; there are fast, paper, tuned"),
     ],
 )
 def test_recipes_that_are_not_there(arguments: list[str], message: str) -> None:

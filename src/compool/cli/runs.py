@@ -54,6 +54,8 @@ def run(
 
     What the store has is not trained again: after Ctrl-C, the same command goes on.
     """
+    import signal
+
     from rich.console import Console
 
     from compool import study
@@ -61,6 +63,7 @@ def run(
     from compool.study import cluster
     from compool.study.progress import Progress
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill`, or the end of a job, is as good as Ctrl-C
     names = datasets or ["communities"]
     methods = [one.strip() for one in method.split(",") if one.strip()]
     wanted = (100 if datasets else 20) if number is None else number
