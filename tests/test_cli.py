@@ -53,7 +53,17 @@ def test_a_folder_that_is_not_there() -> None:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_run_is_stopped(tmp_path: Path, how: signal.Signals) -> None:
     command = [sys.executable, "-c", "from compool.cli import app; app()", "run", "--method", "component", "--epochs"]
-    command += ["100000", "--workers", "2", "--replicas", "4", "--block", "1", "--store", str(tmp_path / "study.sqlite")]
+    command += [
+        "100000",
+        "--workers",
+        "2",
+        "--replicas",
+        "4",
+        "--block",
+        "1",
+        "--store",
+        str(tmp_path / "study.sqlite"),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         first = process.stderr.readline()

@@ -25,4 +25,4 @@ def test_the_accuracy_table() -> None:
     from compool.study.tables import accuracy
 
     study = collect(run for path in FILES for run in read_csv(path))
-    assert as_csv(accuracy(study)) == (RESULTS / "report/tables/accuracy.csv").read_text(encoding="utf-8")
+    assert as_csv(accuracy(study.compared)) == (RESULTS / "report/tables/accuracy.csv").read_text(encoding="utf-8")

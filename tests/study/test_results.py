@@ -97,12 +97,24 @@ def test_what_is_missing_or_failed_is_said() -> None:
     assert warned([]) == ("There are no runs.",)
     made = [*runs("component", [0.8, None, 0.7]), *runs("gin", [0.5, 0.6, 0.5])[1:]]
     assert warned(made) == (
-        "NCI1, component: 1 of 3 runs failed; they are not counted.",
         "NCI1: no runs of edgepool.",
+        "NCI1, component: 1 of 3 runs failed; they are not counted.",
         "NCI1, gin: 1 of 3 runs are missing.",
         "NCI1: paired tests of component and gin use the 1 splits that both have.",
     )
     assert collect(made).rows[0].results["component"].tests == [80.0, 70.0]
+
+
+def test_other_pooling_in_our_networks_is_apart() -> None:
+    plain = [*runs("component", [0.8, 0.7], dataset="COLLAB"), *runs("gin", [0.5, 0.6], dataset="COLLAB")]
+    study = collect([*plain, *runs("component", [0.8, 0.7]), *runs("none", [0.7, 0.8]), *runs("topk", [0.1, 0.2])])
+    assert [row.dataset for row in study.compared.rows] == ["COLLAB", "NCI1"]
+    assert [list(row.results) for row in study.compared.rows] == [["component", "gin"], ["component"]]
+    assert [(row.dataset, list(row.results)) for row in study.instead.rows] == [("NCI1", ["component", "none", "topk"])]
+    assert study.instead.rows[0].best == ("component", "none")
+    assert list(study.rows[1].comparisons) == ["none", "topk"]
+    assert study.warnings == ("COLLAB: no runs of edgepool.", "NCI1: no runs of edgepool or gin.")
+    assert not collect(plain).instead.rows
 
 
 def test_only_failed_runs() -> None:

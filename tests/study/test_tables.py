@@ -28,6 +28,19 @@ def test_accuracy_beside_the_papers() -> None:
     assert records[1]["paper_mean"] == ""
 
 
+def test_other_pooling_in_our_networks() -> None:
+    made = [
+        *runs("component", [0.8, 0.9]),
+        *runs("gin", [0.1, 0.2]),
+        *runs("sag", [0.3, 0.4]),
+        *runs("none", [0.5, 0.6]),
+    ]
+    table = {one.name: one for one in tables(collect(made))}["instead"]
+    assert table.header == ("data set", "component", "none", "sag")
+    assert [cell.text for cell in table.rows[0]] == ["NCI1", "85.0 ± 7.1", "55.0 ± 7.1", "35.0 ± 7.1"]
+    assert "instead" not in {one.name for one in tables(collect(three()))}
+
+
 def test_p_values() -> None:
     made = [*runs("component", [0.80, 0.82, 0.84]), *runs("gin", [0.79, 0.80, 0.81])]
     (row,) = texts(p_values(collect(made)))

@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from compool.data import paper
-from compool.study.results import OURS, Row, Study
+from compool.study.results import ORDER, OURS, Row, Study
 from compool.study.statistics import Ranking, ranking
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # told apart by the colour-blind, too
+COLOURS = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#999999",
+    "#e69f00",
+    "#56b4e9",
+    "#cc79a7",
+)  # the colour-blind see them, too
 ENOUGH = 5  # data sets for a critical-difference diagram
 TITLES = {"validation": "validation accuracy, %", "test": "test accuracy, %", "loss": "training loss"}
 STYLE: dict[Any, Any] = {
@@ -41,13 +48,18 @@ def figures(study: Study) -> "Iterator[tuple[str, Figure]]":
     import matplotlib
 
     with matplotlib.rc_context(STYLE):
-        if any(result.tests for row in study.rows for result in row.results.values()):
-            yield "accuracy", box_plot(study)
+        for name, part in (("accuracy", study.compared), ("accuracy-instead", study.instead)):
+            if any(result.tests for row in part.rows for result in row.results.values()):
+                yield name, box_plot(part)
+        study = study.compared
         if study.rows:
             yield "parameters", parameter_bars(study)
+        names: set[str] = set()
         for number, row in enumerate(study.rows, 1):
             if any(result.curves for result in row.results.values()):
-                yield f"curves-{number}-{plain(row.title)}", training_curves(study, row)
+                name = plain(row.title) if plain(row.title) not in names else f"{plain(row.title)}-{number}"
+                names.add(name)
+                yield f"curves-{name}", training_curves(study, row)
         if any("kept" in name for row in study.rows for result in row.results.values() for name in result.curves):
             yield "kept-nodes", kept_nodes(study)
         for recipe in study.recipes:
@@ -127,17 +139,22 @@ def _slots(study: Study) -> Iterator[tuple[float, str, Row, str]]:
     for at, method in enumerate(study.methods):
         for place, row in enumerate(study.rows):
             shift = (at - (len(study.methods) - 1) / 2) * 0.8 / len(study.methods)
-            yield place + shift, COLOURS[at % len(COLOURS)], row, method
+            yield place + shift, colour_of(method), row, method
+
+
+def colour_of(method: str) -> str:
+    """The same in every figure."""
+    return COLOURS[ORDER.index(method) if method in ORDER else 3]
 
 
 def training_curves(study: Study, row: Row) -> "Figure":
     """Median over runs and the band from the 10th to the 90th percentile, epoch by epoch."""
     figure, panels = _figure(10.5, 3.2, columns=3)
     for axes, name in zip(panels, TITLES, strict=True):
-        for at, method in enumerate(study.methods):
+        for method in study.methods:
             if method in row.results and name in row.results[method].curves:
                 band = row.results[method].curves[name] * (1 if name == "loss" else 100)
-                _band(axes, band, COLOURS[at % len(COLOURS)])
+                _band(axes, band, colour_of(method))
         low, high = axes.dataLim.intervaly
         if name == "loss" and 0 < 20 * low < high:
             axes.set_yscale("log")
@@ -154,10 +171,10 @@ def kept_nodes(study: Study) -> "Figure":
     lines = -(-len(rows) // columns)
     figure, panels = _figure(0.6 + 2.8 * columns, 0.9 + 2.3 * lines, columns, lines)
     for axes, row in zip(np.ravel(panels), rows, strict=False):
-        for at, method in enumerate(study.methods):
+        for method in study.methods:
             curves = row.results[method].curves if method in row.results else {}
             for level, name in enumerate(name for name in curves if "kept" in name):
-                _band(axes, 100 * curves[name], COLOURS[at % len(COLOURS)], ("-", "--", ":")[min(level, 2)])
+                _band(axes, 100 * curves[name], colour_of(method), ("-", "--", ":")[min(level, 2)])
         axes.set(title=_text(row.title), xlabel="epoch", ylim=(-2, 102))
     for axes in np.ravel(panels)[len(rows) :]:
         axes.set_visible(False)
@@ -200,7 +217,7 @@ def critical_difference(methods: list[str], found: Ranking, number: int) -> "Fig
     )
     for line, at in enumerate(order):
         y = -line - 1
-        axes.plot([found.ranks[at]] * 2, [0.6, y], color=COLOURS[at % len(COLOURS)], linewidth=1.2, clip_on=False)
+        axes.plot([found.ranks[at]] * 2, [0.6, y], color=colour_of(methods[at]), linewidth=1.2, clip_on=False)
         axes.text(found.ranks[at] + 0.03, y, f"{_text(methods[at])} {found.ranks[at]:.2f}", va="center")
     for line, (first, last) in enumerate(cliques(sorted(found.ranks), found.critical_difference)):
         axes.plot([first - 0.02, last + 0.02], [0.1 - 0.3 * line] * 2, color="black", linewidth=3)
@@ -245,12 +262,11 @@ def _legend(figure: "Figure", study: Study, paper_mark: str = "", curve: str = "
 
     results = [result for row in study.rows for result in row.results.values()]
     there = {one.method for one in results if not curve or any(curve in name for name in one.curves)}
-    handles: list[Any] = [
-        Patch(color=COLOURS[at % len(COLOURS)], label=_text(m)) for at, m in enumerate(study.methods) if m in there
-    ]
-    if paper_mark and any(row.dataset in paper.REPORTED for row in study.rows):
+    handles: list[Any] = [Patch(color=colour_of(m), label=_text(m)) for m in study.methods if m in there]
+    if paper_mark and any(row.reported(method) for row in study.rows for method in there):
         handles.append(Line2D([], [], linestyle="", label=paper_mark, **_PAPER))
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    columns = min(len(handles), int(figure.get_figwidth() / 1.25))
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
 
 
 def _text(name: str) -> str:

@@ -113,7 +113,7 @@ def _overview(study: Study, tables: Sequence[Table]) -> str:
             f"median, whiskers 1.5 times the box{paper_mark}.</p><div data-legend></div>"
             '<div class="plot" data-boxes="all" data-label="test accuracy"></div></div>'
         )
-        parts += [_card(as_html(table)) for table in tables if table.name in ("accuracy", "p-values")]
+        parts += [_card(as_html(table)) for table in tables if table.name in ("accuracy", "instead", "p-values")]
         for at, (recipe, (methods, found, number)) in enumerate(rankings(study)):
             parts.append(
                 f'<div class="card"><h3>Ranks{"" if recipe == "fast" else f" ({html.escape(recipe)})"}</h3>'

@@ -9,7 +9,7 @@ import torch
 
 from compool.study.figures import cliques, ranked
 from compool.study.levels import Shown
-from compool.study.results import Result, Row, Study
+from compool.study.results import ORDER, Result, Row, Study
 from compool.study.statistics import Ranking
 from compool.study.tables import spread
 
@@ -21,11 +21,12 @@ def script_data(study: Study, graphs: Sequence[Shown]) -> str:
 
     Example:
         >>> from compool.study.results import collect
-        >>> script_data(collect([]), [])
-        '{"methods":["component","edgepool","gin"],"rows":[],"rankings":[],"graphs":[]}'
+        >>> script_data(collect([]), [])  # doctest: +ELLIPSIS
+        '{"methods":["component","edgepool","gin"],"colours":{...},"rows":[],"rankings":[],"graphs":[]}'
     """
     value = {
         "methods": study.methods,
+        "colours": {method: f"var(--c{ORDER.index(method) if method in ORDER else 3})" for method in study.methods},
         "rows": [_row(study, at) for at in range(len(study.rows))],
         "rankings": [_ranking(*found) for _, found in rankings(study)],
         "graphs": [_graph(shown) for shown in graphs],
@@ -38,7 +39,7 @@ def script_data(study: Study, graphs: Sequence[Shown]) -> str:
 
 def rankings(study: Study) -> list[tuple[str, tuple[list[str], Ranking, int]]]:
     """The recipes that have enough data sets to rank methods, and their rankings."""
-    found = [(recipe, ranked(study, recipe)) for recipe in study.recipes]
+    found = [(recipe, ranked(study.compared, recipe)) for recipe in study.recipes]
     return [(recipe, one) for recipe, one in found if one is not None]
 
 

@@ -1,7 +1,7 @@
 """What the runs of a study amount to: one result for each data set, recipe and method, and what is wrong with them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 from typing import Any
@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compool.data import paper
-from compool.study.recipe import METHODS
+from compool.study.recipe import INSTEAD, METHODS
 from compool.study.statistics import LEVEL, Comparison, Summary, compare, describe, holm, t_test
 from compool.study.store import Run
 
 OURS = "component"
+ORDER = (*METHODS, *INSTEAD)
 CURVES = ("validation", "test", "loss")
 BAND = (10, 50, 90)  # percentiles of replicas that curves show
 
@@ -138,6 +139,26 @@ class Study:
             found |= {(row.dataset, recipe, method): p for row, p in zip(rows, p_values, strict=True)}
         return found
 
+    @cached_property
+    def compared(self) -> "Study":
+        """The methods that are compared as such: all but those that are our networks with other pooling layers."""
+        return self._of([method for method in self.methods if method not in INSTEAD])
+
+    @cached_property
+    def instead(self) -> "Study":
+        """Our networks and the same with other pooling layers or none, where there are such."""
+        others = self._of([method for method in self.methods if method in INSTEAD])
+        if not others.rows:
+            return others
+        there = {(row.dataset, row.recipe) for row in others.rows}
+        both = self._of([OURS, *others.methods])
+        return replace(both, rows=tuple(row for row in both.rows if (row.dataset, row.recipe) in there))
+
+    def _of(self, methods: Sequence[str]) -> "Study":
+        results = [{method: row.results[method] for method in methods if method in row.results} for row in self.rows]
+        rows = (replace(row, results=found) for row, found in zip(self.rows, results, strict=True) if found)
+        return replace(self, rows=tuple(rows), methods=tuple(methods))
+
     @property
     def recipes(self) -> list[str]:
         """The recipes of the rows."""
@@ -189,11 +210,10 @@ def _gaps(rows: Sequence[Row], methods: Sequence[str]) -> Iterable[str]:
     for row in rows:
         wanted = {run.replica for result in row.results.values() for run in result.runs}
         wanted |= set(range(max(wanted) + 1))
-        for method in methods:
-            result = row.results.get(method)
-            if result is None:
-                yield f"{row.title}: no runs of {method}."
-                continue
+        absent = [method for method in methods if method in METHODS and method not in row.results]
+        if absent:
+            yield f"{row.title}: no runs of {' or '.join(absent)}."
+        for method, result in row.results.items():
             lacking = len(wanted - {run.replica for run in result.runs})
             if lacking:
                 yield f"{row.title}, {method}: {lacking} of {len(wanted)} runs are missing."
@@ -231,7 +251,7 @@ def _order(key: tuple[str, str, str]) -> tuple[Any, ...]:
 
 
 def _method_order(method: str) -> tuple[int, str]:
-    return (METHODS.index(method) if method in METHODS else len(METHODS)), method
+    return (ORDER.index(method) if method in ORDER else len(ORDER)), method
 
 
 def _at(values: Any, index: int) -> float | None:

@@ -20,7 +20,7 @@ def tables(study: Study) -> list[Table]:
         >>> [table.name for table in tables(collect([]))]
         ['accuracy', 'p-values', 'parameters', 'pooling']
     """
-    found = [accuracy(study), p_values(study), parameters(study), pooling(study)]
+    found = [accuracy(study.compared), *instead(study), p_values(study), parameters(study.compared), pooling(study)]
     return found if any(row.dataset in paper.REPORTED for row in study.rows) else [_without_paper(one) for one in found]
 
 
@@ -57,6 +57,15 @@ def accuracy(study: Study) -> Table:
         f" better than every other method here by the paper's t-test at {LEVEL}; underlined: not told from the best."
     )
     return Table("accuracy", "Accuracy", tuple(header), tuple(rows), note, tuple(records))
+
+
+def instead(study: Study) -> list[Table]:
+    """Test accuracies of our networks with other pooling layers, or none; no table if there are no such runs."""
+    if not study.instead.rows:
+        return []
+    found = _without_paper(accuracy(study.instead))
+    note = f"The networks of {OURS}, with other layers in place of its pooling, or none. {found.note}"
+    return [replace(found, name="instead", title="Other pooling in the same networks", note=note)]
 
 
 def p_values(study: Study) -> Table:

@@ -17,7 +17,7 @@ function make(name, attributes = {}, ...children) {
   return made;
 }
 
-const colour = (method) => `var(--c${data.methods.indexOf(method) % 6})`;
+const colour = (method) => data.colours[method];
 const number = (value, digits = 1) => value.toFixed(digits).replace("-", "−");
 
 function tip(element, text) {
