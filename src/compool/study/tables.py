@@ -154,8 +154,8 @@ def pooling(study: Study) -> Table:
             record |= {"median_epoch": median(picked) if picked else None}
             records.append(_key(row, method) | record | levels)
     note = (
-        "nodes kept: share of the nodes of the validation graphs after each pooling layer, at the epoch picked (median "
-        "over runs). seconds a run: of its block, divided by the runs trained together; they depend on the device."
+        "nodes kept: mean share of the nodes of the validation graphs after each pooling layer, at the epoch picked; "
+        "epoch picked: median over runs; seconds a run: of its block, divided by the runs trained together; they depend on the device."
     )
     return Table("pooling", "Nodes kept and cost", header, tuple(rows), note, tuple(records), texts=2)
 

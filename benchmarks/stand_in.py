@@ -1,0 +1,132 @@
+"""Training on sets as large as REDDIT-MULTI-5K and -12K: what a replica and an epoch take.
+
+    python benchmarks/stand_in.py     # a hundredth of the graphs, two replicas, on the CPU
+    python benchmarks/stand_in.py --device cuda --share 1 --replicas 25
+
+The sets are made up: as many graphs, nodes, edges and classes as the paper's Table 1 says, sizes spread as those of
+REDDIT-BINARY, each graph a tree in which most nodes answer an early one, and some edges more. How early depends on the
+class. So the loss can fall; no accuracy is claimed. Time: of an epoch after the first, validation and test included.
+"""
+
+import sys
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder, whose operator.py would hide the standard library's
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from compool import data, study
+from compool.data.paper import TABLE_1
+from compool.replicas.trainer import Curves
+
+SETS = ("REDDIT-MULTI-5K", "REDDIT-MULTI-12K")
+SPREAD, LARGEST = 1.0, 4000  # of the logarithm of the sizes, and nodes of a graph: about as REDDIT-BINARY
+console = Console(width=120)
+
+
+def made_up(name: str, share: float) -> data.GraphSet:
+    """A set of the size of the paper's, or a share of it."""
+    random, about = np.random.default_rng(0), TABLE_1[name]
+    number = max(10 * about.classes, round(share * about.graphs))
+    y = np.arange(number) % about.classes
+    sizes = about.nodes * random.lognormal(-(SPREAD**2) / 2, SPREAD, number)
+    sizes = sizes.clip(3, LARGEST).astype(np.int64)
+    more = np.maximum(0, (about.edges / about.nodes * sizes).astype(np.int64) - sizes + 1)
+    answers, others = np.repeat(np.arange(number), sizes - 1), np.repeat(np.arange(number), more)
+    node = _counting(sizes - 1) + 1
+    early = 1.5 + 3 * y / about.classes
+    tree = np.stack([node, (node * random.random(len(node)) ** early[answers]).astype(np.int64)])
+    extra = (sizes[others] * random.random((2, len(others))) ** early[others]).astype(np.int64)
+    graph, (u, v) = np.concatenate([answers, others]), np.concatenate([tree, extra], 1)
+    graph, u, v = (np.concatenate(pair)[np.tile(u != v, 2)] for pair in ((graph, graph), (u, v), (v, u)))
+    widest = int(sizes.max())
+    keys = np.unique((graph * widest + u) * widest + v)
+    graph, ends = keys // widest**2, np.stack([keys // widest % widest, keys % widest]).astype(np.int32)
+    node_ptr, edge_ptr = (np.concatenate([[0], np.cumsum(n)]) for n in (sizes, np.bincount(graph, minlength=number)))
+    return data.GraphSet(name, node_ptr, edge_ptr, ends, y)
+
+
+def _counting(numbers: np.ndarray) -> np.ndarray:
+    """0, 1, … up to each number, one after another."""
+    return np.arange(numbers.sum()) - np.repeat(np.cumsum(numbers) - numbers, numbers)
+
+
+def trained(graphs: data.GraphSet, method: str, replicas: int, epochs: int, device: str) -> dict[str, Any]:
+    """Train a few epochs: seconds of one, bytes a replica, and the losses."""
+    recipe = study.recipe(method, graphs.name, epochs=epochs)
+    ends, losses = [], []
+
+    def note(_: study.Block, epoch: int, curves: Curves) -> None:
+        ends.append(time.perf_counter())
+        losses.append(float(curves.loss[-1].mean()))
+        console.print(f"{graphs.name} {method}: epoch {epoch} of {epochs}, loss {losses[-1]:.4f}", highlight=False)
+
+    before = _peak(device, reset=True)
+    runs = study.train_block(study.Block(recipe, 0, tuple(range(replicas)), device=device), note, graphs)
+    seconds = (ends[-1] - ends[0]) / (epochs - 1)
+    return {
+        "set": graphs.name,
+        "method": method,
+        "graphs": len(graphs),
+        "nodes": graphs.num_nodes / len(graphs),
+        "edges": graphs.num_edges / 2 / len(graphs),
+        "replicas": replicas,
+        "seconds": seconds,
+        "hours": seconds * study.recipe(method, graphs.name).epochs / 3600,
+        "bytes": (_peak(device) - before) / replicas,
+        "losses": losses,
+        "failed": sum(run.status == "failed" for run in runs),
+    }
+
+
+def _peak(device: str, reset: bool = False) -> int:
+    """The most bytes in use at a time since the last reset."""
+    if device != "cpu":
+        if reset:
+            torch.cuda.reset_peak_memory_stats()
+        return torch.cuda.max_memory_allocated()
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="*", default=SETS, metavar="|".join(SETS))
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--share", type=float, default=0.01, help="of the graphs")
+    parser.add_argument("--replicas", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--method", default="component,edgepool,gin")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
+    args = parser.parse_args()
+    found = []
+    for name in args.sets:
+        graphs = made_up(name, args.share)
+        found += [trained(graphs, one, args.replicas, args.epochs, args.device) for one in args.method.split(",")]
+    table = Table(title=f"{args.replicas} replicas, {args.device}")
+    for heading in ("set", "method", "graphs", "nodes, edges", "s an epoch", "the recipe, h", "GB a replica", "loss"):
+        table.add_column(heading, justify="left" if heading in ("set", "method") else "right")
+    for row in found:
+        size = f"{row['nodes']:.0f}, {row['edges']:.0f}"
+        numbers = (f"{row['seconds']:.2f}", f"{row['hours']:.2f}", f"{row['bytes'] / 1e9:.3f}")
+        loss = f"{row['losses'][0]:.3f} → {row['losses'][-1]:.3f}"
+        table.add_row(row["set"], row["method"], f"{row['graphs']:,}", size, *numbers, loss)
+    console.print(table)
+    if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        args.json.write_text(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()
