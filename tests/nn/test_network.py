@@ -60,7 +60,7 @@ def test_dropout_only_in_training() -> None:
     assert torch.equal(network.eval()(X, EDGES), network(X, EDGES))
 
 
-@pytest.mark.parametrize("layers", ["", "CPC", "LC", "CXL", "CPLCL"])
+@pytest.mark.parametrize("layers", ["", "LL", "CPC", "LC", "CXL", "CPLCL"])
 def test_letters(layers: str) -> None:
     with pytest.raises(
         ValueError, match=f"layers must be letters of C, S, G, P, E, T and A, then at least one L.*got '{layers}'"

@@ -10,6 +10,7 @@ from torch_geometric.data import Batch
 
 from compool import nn, ops, replicas
 from compool.data import features
+from compool.replicas.pooling import TopKPooling
 from tests.replicas.batches import Batches, batches, graph_set
 
 WHICH = {
@@ -242,7 +243,11 @@ def test_dropout_of_symmetric_scores_takes_both_directions() -> None:
     ("layer", "kind", "message"),
     [
         (lambda: pyg.GCNConv(2, 2, improved=True), replicas.GCNConv, "GCNConv must have improved=False, got True"),
-        (lambda: pyg.SAGEConv(2, 2, aggr="max"), replicas.SAGEConv, "SAGEConv must have aggr='mean'"),
+        (lambda: pyg.SAGEConv(2, 2, aggr="max"), replicas.SAGEConv, "must have aggr_module=MeanAggregation, got Max"),
+        (lambda: pyg.GCNConv(2, 2, bias=False), replicas.GCNConv, "GCNConv must have bias=Tensor, got None"),
+        (lambda: pyg.SAGEConv(2, 2, bias=False), replicas.SAGEConv, "Linear must have bias=Tensor, got None"),
+        (lambda: pyg.TopKPooling(2, nonlinearity="sigmoid"), TopKPooling, "must have act=Tanh, got Sigmoid"),
+        (lambda: nn.EdgePooling(2), replicas.EdgePooling, "EdgePooling must have by_first=True, got False"),
         (lambda: pyg.GINConv(torch.nn.Sequential()), replicas.GINConv, "GINConv must have a fixed eps"),
         (lambda: nn.EdgePooling(2, nn.EdgePooling.compute_edge_score_tanh), replicas.EdgePooling, "softmax"),
     ],
@@ -256,3 +261,7 @@ def test_layers_that_differ() -> None:
     layers = [nn.ComponentPooling(3), nn.ComponentPooling(3, weights="all")]
     with pytest.raises(ValueError, match=r"layers must agree in weights, got \['all', 'merged'\]"):
         replicas.ComponentPooling(layers)
+    with pytest.raises(ValueError, match=r"ComponentPooling must have ratio=None, got 0\.5"):
+        replicas.ComponentPooling([nn.ComponentPooling(3), nn.ComponentPooling(3, ratio=0.5)])
+    with pytest.raises(ValueError, match=r"layers must agree in score, got .*relu"):
+        replicas.ComponentPooling([nn.ComponentPooling(3), nn.ComponentPooling(3, torch.relu, 0.1)])

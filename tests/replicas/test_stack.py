@@ -16,6 +16,7 @@ NETWORKS = {
     "PCL": lambda width: nn.Network("PCL", width, 8, 2),
     "SSESSESLL": lambda width: nn.Network("SSESSESLL", width, 4, 3),
     "GTGAGLL, jump": lambda width: nn.Network("GTGAGLL", width, 6, 3, ratio=0.6, jump=True),
+    "CTCL, 3 nodes": lambda width: nn.Network("CTCL", width, 6, 2, ratio=3),
     "CPSL, jump": lambda width: nn.Network("CPSL", width, 6, 2, readout="sum", jump=True),
     "GIN": lambda width: nn.GIN(width, 6, 3, dropout=0.0),
     "GIN, mean": lambda width: nn.GIN(width, 6, 2, dropout=0.0, readout="mean"),

@@ -74,11 +74,11 @@ class Network(torch.nn.Module):
         super().__init__()
         self.settings: dict[str, Any] = {key: value for key, value in locals().items() if key not in _NO_SETTING}
         body = layers.rstrip("L")
-        if not set(body) <= set(CONVOLUTIONS + POOLINGS) or body == layers:
+        if not body or not set(body) <= set(CONVOLUTIONS + POOLINGS) or body == layers:
             raise ValueError(
                 f"layers must be letters of C, S, G, P, E, T and A, then at least one L, as in CPCL; got {layers!r}"
             )
-        if jump and (not body or body[-1] not in CONVOLUTIONS):
+        if jump and body[-1] not in CONVOLUTIONS:
             raise ValueError(f"with jump=True, a convolution must stand before the first L; got {layers!r}")
         _check(readout, dropout, num_classes)
         self.letters, self.dropout, self.readout, self.jump = layers, dropout, readout, jump

@@ -24,9 +24,9 @@ def stacked(tensors: Iterable[Tensor]) -> torch.nn.Parameter:
 def alike(layers: Sequence[Any], *names: str) -> None:
     """The layers must agree in these settings."""
     for name in names:
-        found = {getattr(layer, name) for layer in layers}
+        found = sorted({str(getattr(layer, name)) for layer in layers})
         if len(found) > 1:
-            raise ValueError(f"the {type(layers[0]).__name__} layers must agree in {name}, got {sorted(found)}")
+            raise ValueError(f"the {type(layers[0]).__name__} layers must agree in {name}, got {found}")
 
 
 def multiply(x: Tensor, weight: Tensor, union: Union, bias: Tensor | None = None) -> Tensor:
@@ -78,7 +78,7 @@ class GCNConv(Module):
 
     def __init__(self, layers: Sequence[pyg.GCNConv]) -> None:
         super().__init__()
-        refuse(layers[0], improved=False, add_self_loops=True, normalize=True)
+        refuse(layers, improved=False, add_self_loops=True, normalize=True, bias=Tensor)
         self.lin = Linear([layer.lin for layer in layers])
         self.bias = stacked(layer.bias for layer in layers)
 
@@ -108,9 +108,8 @@ class SAGEConv(Module):
 
     def __init__(self, layers: Sequence[pyg.SAGEConv]) -> None:
         super().__init__()
-        refuse(layers[0], normalize=False, root_weight=True, project=False)
-        if not isinstance(layers[0].aggr_module, pyg.aggr.MeanAggregation):
-            raise ValueError(f"SAGEConv must have aggr='mean', got {layers[0].aggr_module}")
+        refuse(layers, normalize=False, root_weight=True, project=False, aggr_module=pyg.aggr.MeanAggregation)
+        refuse([layer.lin_l for layer in layers], bias=Tensor)
         self.lin_l = Linear([layer.lin_l for layer in layers])
         self.lin_r = Linear([layer.lin_r for layer in layers])
 
@@ -143,7 +142,7 @@ class BatchNorm(Module):
 
     def __init__(self, layers: Sequence[torch.nn.BatchNorm1d]) -> None:
         super().__init__()
-        refuse(layers[0], affine=True, track_running_stats=True)
+        refuse(layers, affine=True, track_running_stats=True)
         alike(layers, "eps", "momentum")
         self.eps, self.momentum = layers[0].eps, cast(float, layers[0].momentum)
         self.weight = stacked(layer.weight for layer in layers)
@@ -219,8 +218,11 @@ def readout(x: Tensor, union: Union, how: str = "mean") -> Tensor:
     return total.view(union.replicas, -1, x.size(1))
 
 
-def refuse(layer: Any, **settings: Any) -> None:
-    """Settings that there is no stacked layer for."""
-    for name, value in settings.items():
-        if getattr(layer, name) != value:
-            raise ValueError(f"{type(layer).__name__} must have {name}={value}, got {getattr(layer, name)}")
+def refuse(layers: Sequence[Any], **settings: Any) -> None:
+    """Settings that there is no stacked layer for; a type stands for any of its kind."""
+    for layer in layers:
+        for name, value in settings.items():
+            found = getattr(layer, name)
+            if not (isinstance(found, value) if isinstance(value, type) else found == value):
+                wanted = value.__name__ if isinstance(value, type) else value
+                raise ValueError(f"{type(layer).__name__} must have {name}={wanted}, got {found}")

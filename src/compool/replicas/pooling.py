@@ -15,7 +15,7 @@ from compool.replicas.union import Union
 
 
 class _Scorer(Module):
-    """What the two pooling layers share: raw scores of edges; dropout may differ."""
+    """What layers that pool by edges share: raw scores of edges; dropout may differ."""
 
     dropout: Tensor
     symmetric = False
@@ -49,7 +49,7 @@ class ComponentPooling(_Scorer):
     def __init__(self, layers: Sequence[nn.ComponentPooling]) -> None:
         super().__init__(layers)
         alike(layers, "score", "weights", "symmetric", "self_loops")
-        refuse(layers[0], quantile=None, ratio=None, max_size=None, edge_dim=None)
+        refuse(layers, quantile=None, ratio=None, max_size=None, edge_dim=None)
         layer = layers[0]
         self.activation, self.weights = layer.activation, layer.weights
         self.symmetric, self.self_loops = layer.symmetric, layer.self_loops
@@ -86,6 +86,7 @@ class EdgePooling(_Scorer):
         alike(layers, "add_to_edge_score", "compute_edge_score")
         if layers[0].compute_edge_score is not nn.EdgePooling.compute_edge_score_softmax:
             raise ValueError("EdgePooling must have compute_edge_score_softmax for edge_score_method")
+        refuse(layers, by_first=True)
         self.add_to_edge_score = layers[0].add_to_edge_score
 
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
@@ -126,7 +127,8 @@ class TopKPooling(Module):
         self._select(layers)
 
     def _select(self, layers: Sequence[Any]) -> None:
-        refuse(layers[0], min_score=None, multiplier=1.0)
+        refuse(layers, min_score=None, multiplier=1.0)
+        refuse([layer.select for layer in layers], act=torch.nn.Tanh)
         alike(layers, "ratio")
         self.ratio = layers[0].ratio
         self.select = _Select([layer.select for layer in layers])
@@ -162,14 +164,16 @@ class SAGPooling(TopKPooling):
 
 
 def _highest(score: Tensor, union: Union, ratio: float) -> Tensor:
-    """Mask [N] of the nodes with the highest scores, this share of each graph, rounded up."""
+    """Mask [N] of the nodes with the highest scores: this share of each graph, rounded up; from 1 on, so many."""
     number = score.new_zeros(score.size(0), dtype=torch.long)
     graph = torch.searchsorted(union.graph_ptr, torch.arange(score.size(0), device=score.device), right=True) - 1
     order = score.argsort(descending=True, stable=True)
     order = order[graph[order].argsort(stable=True)]  # by graph, then by score
     place = number.index_copy(0, order, torch.arange(score.size(0), device=score.device))
     start = union.graph_ptr[graph]
-    some = torch.nn.functional.pad((union.graph_ptr.diff() * float(ratio)).ceil(), (0, 1))  # none of no graph's nodes
+    sizes = union.graph_ptr.diff()
+    some = (sizes * float(ratio)).ceil() if ratio < 1 else torch.full_like(sizes, int(ratio))
+    some = torch.nn.functional.pad(some, (0, 1))  # none of no graph's nodes
     return place - start < some[graph]
 
 

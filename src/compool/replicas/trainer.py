@@ -138,7 +138,7 @@ class _Learner:
         def losses_of(ids: Tensor) -> Tensor:
             return loss_of(self.stack(*self.graphs.union(ids, keys, self.room)).logits, self.graphs.y, ids)
 
-        losses = _guarded(losses_of, ids, self.failed)
+        losses = self._guarded(losses_of, ids)
         losses.masked_fill(self.failed, 0.0).nan_to_num(0.0, 0.0, 0.0).sum().backward()
         number = (ids >= 0).sum(1)
         self.adam.step((number > 0) & ~self.failed)
@@ -152,7 +152,27 @@ class _Learner:
     @torch.no_grad()
     def look(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """How many of its graphs [R, B] each replica gets right [R]; its nodes, before and after each pooling layer."""
-        return _guarded(lambda ids: _look(self.stack, self.graphs, ids, self.room), ids, self.failed)
+        return self._guarded(lambda ids: _look(self.stack, self.graphs, ids, self.room), ids)
+
+    def _guarded(self, run: Callable[[Tensor], Result], ids: Tensor) -> Result:
+        """`run` on the graphs of the replicas that have not failed. Where scores are NaN it raises, if it may ask the
+        host: then the replicas that do so by themselves have failed, too, and the others go on as if nothing had been.
+        """
+        if self.room is not None:
+            return run(ids.masked_fill(self.failed.unsqueeze(1), -1))
+        before = [buffer.clone() for buffer in self.stack.buffers()]
+        try:
+            return run(ids.masked_fill(self.failed.unsqueeze(1), -1))
+        except NanScore:
+            for replica in (~self.failed).nonzero().flatten().tolist():
+                others = torch.arange(len(self.failed), device=ids.device) != replica
+                try:
+                    run(ids.masked_fill(others.unsqueeze(1), -1))
+                except NanScore:
+                    self.failed[replica] = True
+            for buffer, value in zip(self.stack.buffers(), before, strict=True):  # running statistics
+                buffer.copy_(value)
+            return run(ids.masked_fill(self.failed.unsqueeze(1), -1))
 
 
 def _can_capture(stack: Network | GIN, graphs: Graphs) -> bool:
@@ -181,22 +201,6 @@ def _whole(ids: Tensor, size: int) -> Tensor:
 def _parts(ids: Tensor, size: int) -> Tensor:
     """[R, n] to [n / size, R, size]."""
     return ids.view(ids.size(0), -1, size).transpose(0, 1)
-
-
-def _guarded(run: Callable[[Tensor], Result], ids: Tensor, failed: Tensor) -> Result:
-    """`run` on the graphs of the replicas that have not failed. Where scores are NaN it raises: then the replicas that
-    do so by themselves have failed, too, and the others go on.
-    """
-    try:
-        return run(ids.masked_fill(failed.unsqueeze(1), -1))
-    except NanScore:
-        for replica in (~failed).nonzero().flatten().tolist():
-            others = torch.arange(len(failed), device=failed.device) != replica
-            try:
-                run(ids.masked_fill(others.unsqueeze(1), -1))
-            except NanScore:
-                failed[replica] = True
-        return run(ids.masked_fill(failed.unsqueeze(1), -1))
 
 
 def loss_of(logits: Tensor, y: Tensor, ids: Tensor) -> Tensor:

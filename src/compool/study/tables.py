@@ -155,7 +155,8 @@ def pooling(study: Study) -> Table:
             records.append(_key(row, method) | record | levels)
     note = (
         "nodes kept: mean share of the nodes of the validation graphs after each pooling layer, at the epoch picked; "
-        "epoch picked: median over runs; seconds a run: of its block, divided by the runs trained together; they depend on the device."
+        "epoch picked: median over runs; seconds a run: of its block, divided by the runs trained together; they "
+        "depend on the device."
     )
     return Table("pooling", "Nodes kept and cost", header, tuple(rows), note, tuple(records), texts=2)
 
