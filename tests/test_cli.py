@@ -53,17 +53,8 @@ def test_a_folder_that_is_not_there() -> None:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_run_is_stopped(tmp_path: Path, how: signal.Signals) -> None:
     command = [sys.executable, "-c", "from compool.cli import app; app()", "run", "--method", "component", "--epochs"]
-    command += [
-        "100000",
-        "--workers",
-        "2",
-        "--replicas",
-        "4",
-        "--block",
-        "1",
-        "--store",
-        str(tmp_path / "study.sqlite"),
-    ]
+    command += ["100000", "--workers", "2", "--replicas", "4", "--block", "1"]
+    command += ["--store", str(tmp_path / "study.sqlite")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         first = process.stderr.readline()
@@ -100,6 +91,13 @@ def test_recipes_that_are_not_there(arguments: list[str], message: str) -> None:
     assert result.stderr.strip() == message
 
 
+def test_what_is_named_twice_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("compool.study.run.load", lambda recipe, folder: communities(90))
+    twice = ["communities", "communities", "--method", "gin,gin", "--set", "lr=0.1,0.10"]
+    result = run.invoke(app, ["run", *twice, "--replicas", "2", "--dry-run", "--store", "none.sqlite"])
+    assert result.stdout.startswith("2 trainings to do")
+
+
 def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = communities(90)
     monkeypatch.setattr("compool.study.run.load", lambda recipe, folder: graphs)
@@ -114,7 +112,7 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "communities component: 2 replicas stored, test accuracy" in first.stderr
     page = tmp_path / "study-report" / "index.html"
     assert first.stdout.splitlines()[-1] == f"report: {page}"
-    assert "communities: no runs of edgepool." in page.read_text()
+    assert "communities (fast epochs=1): no runs of edgepool." in page.read_text()
     page.unlink()
     assert "0 trainings to do in 0 blocks, 6 in" in run.invoke(app, [*command, "--no-report"]).stdout
     assert not page.exists()
@@ -137,7 +135,19 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["run", "--replicas", "-1"], "compool: replicas must be at least 1, got -1"),
         (["run", "--replicas", "0"], "compool: replicas must be at least 1, got 0"),
         (["run", "--recipe", "slow"], "compool: component on communities has no recipe 'slow'; there are fast, paper"),
+        (
+            ["run", "--recipe", "hidden"],
+            "compool: component on communities has no recipe 'hidden'; there are fast, pap",
+        ),
         (["run", "NOWHERE", "--data", "."], "compool: no data set NOWHERE in ."),
+        (["run", "--method", ","], "compool: --method names none; there are component, edgepool and gin, and none,"),
+        (["run", "--seed", "-1", "--dry-run"], "compool: seed must be a whole number from 0 to 2⁶³ − 1, got -1"),
+        (["run", "--set", "layers=5"], "compool: layers must be text, got 5"),
+        (["run", "--set", "hidden=true"], "compool: hidden must be a whole number, got True"),
+        (["run", "--set", "threshold=abc"], "compool: threshold must be a number, got 'abc'"),
+        (["run", "--set", "symmetric=1"], "compool: symmetric must be true or false, got 1"),
+        (["run", "--set", "lr=0.1", "--set", "lr=0.2"], "compool: lr is set twice; several values are written lr=1,2"),
+        (["run", "--set", "layers=LL", "--dry-run"], "compool: layers must be letters of C, S, G, P, E, T and A, then"),
         (["runs", "--store", "nothing.sqlite"], "compool: --store nothing.sqlite is not there; compool run makes one"),
         (
             ["report", "--store", "nothing.sqlite"],

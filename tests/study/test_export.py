@@ -1,4 +1,6 @@
+import csv
 import gzip
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,5 +44,27 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(text.encode())[:-20])
     with pytest.raises(ValueError, match=r"runs.csv.gz cannot be read"):
         read_csv(packed)
+    flipped = bytearray(gzip.compress(text.encode()))
+    flipped[40] ^= 255
+    packed.write_bytes(flipped)
+    with pytest.raises(ValueError, match=r"runs.csv.gz cannot be read"):
+        read_csv(packed)
     with pytest.raises(ValueError, match="cannot be read"):
         read_csv(tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("kept", "5"), ("settings", "[]"), ("curves", "[1]"), ("parameters", "")]
+)
+def test_columns_of_another_kind(tmp_path: Path, column: str, value: str) -> None:
+    path = tmp_path / "runs.csv"
+    with path.open("w", newline="") as file:
+        write_csv([run(0)], file)
+    with path.open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, row)
+        writer.writeheader()
+        writer.writerow(row | {column: value})
+    with pytest.raises(ValueError, match=f"runs.csv, line 2: {column} is {re.escape(value) or 'empty'}"):
+        read_csv(path)

@@ -1,4 +1,5 @@
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -158,3 +159,17 @@ def test_the_same_network_with_another_pooling() -> None:
     one, other = recipe("component", "NCI1"), recipe("topk", "NCI1")
     assert (other.method, other.lr, other.hidden) == ("topk", one.lr, one.hidden)
     assert one.checksum != other.checksum
+
+
+def test_a_file_s_name_may_not_be_a_recipe_s(tmp_path: Path) -> None:
+    for name, text in (("paper", ""), ("mine", "")):
+        (tmp_path / f"{name}.toml").write_text(text)
+    with pytest.raises(ValueError, match=r"paper\.toml must have another name, as paper is a recipe already"):
+        recipe("component", "NCI1", str(tmp_path / "paper.toml"))
+    mine = recipe("component", "NCI1", str(tmp_path / "mine.toml"))
+    assert replace(mine, name="fast") == recipe("component", "NCI1")
+
+
+def test_zero_is_zero() -> None:
+    one, two = (recipe("component", "NCI1", weight_decay=zero) for zero in (0, 0.0))
+    assert one.checksum == two.checksum

@@ -66,9 +66,30 @@ def test_what_goes_in_comes_out(tmp_path: Path) -> None:
 
 def test_all_or_none(tmp_path: Path) -> None:
     store = Store(tmp_path / "study.sqlite")
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(ValueError, match="was given something that is no run"):
         store.add([example(0), example(1, status="lost")])
     assert list(store.runs()) == []
+
+
+def test_a_run_whose_worker_was_lost_is_trained_again(tmp_path: Path) -> None:
+    store = Store(tmp_path / "study.sqlite")
+    broken = example(0, status="failed", reason="its loss or weights were no longer finite")
+    store.add([broken, example(1, status="failed", reason="its worker was lost 4 times"), example(2)])
+    run = example(0)
+    assert store.replicas(run.dataset, run.method, run.recipe_checksum, run.seed) == {0, 2}
+    store.add([example(0), example(1), example(2, test=0.1)])
+    assert list(store.runs()) == [broken, example(1), example(2)]
+    assert store.replicas(run.dataset, run.method, run.recipe_checksum, run.seed) == {0, 1, 2}
+
+
+def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE things (name TEXT)")
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="is no study, but a database of something else"):
+        Store(path)
+    assert path.read_bytes() == before
 
 
 def test_files_that_are_no_study(tmp_path: Path) -> None:

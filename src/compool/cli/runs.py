@@ -41,7 +41,7 @@ def run(
     block: Annotated[int | None, typer.Option(help="Replicas in one training.", show_default="by free memory")] = None,
     workers: Annotated[
         int | None,
-        typer.Option(help="Blocks that train at the same time.", show_default="one a core on the CPU, else one a GPU"),
+        typer.Option(help="Blocks that train at the same time.", show_default="one a core on the CPU, else one"),
     ] = None,
     ray: Annotated[
         str | None,
@@ -66,11 +66,13 @@ def run(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill`, or the end of a job, is as good as Ctrl-C
     names = datasets or ["communities"]
     methods = [one.strip() for one in method.split(",") if one.strip()]
-    wanted = (100 if datasets else 20) if number is None else number
-    changes = {} if epochs is None else {"epochs": epochs}
+    wanted = (20 if names == ["communities"] else 100) if number is None else number
+    changes = [*(settings or ()), *([] if epochs is None else [f"epochs={epochs}"])]
+    if not methods:
+        raise stop("--method names none; there are component, edgepool and gin, and none, topk, sag and edge")
     try:
         pairs = [(kind, name) for name in names for kind in methods]
-        chosen = [one for kind, name in pairs for one in study.variants(kind, name, recipe, settings or (), **changes)]
+        chosen = list(dict.fromkeys(one for pair in pairs for one in study.variants(*pair, recipe, changes)))
         with ExitStack() as stack:
             place, execute = study.here, study.execute
             if ray is not None:
@@ -148,6 +150,7 @@ def _summary(found: Sequence[Any]) -> Any:
     from statistics import mean, stdev
 
     from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -166,5 +169,13 @@ def _summary(found: Sequence[Any]) -> Any:
         failed = sum(one.status == "failed" for one in mine)
         count = f"{len(mine)}, {failed} failed" if failed else str(len(mine))
         name = f"{recipe}, seed {seed}" if seed else recipe
-        table.add_row(dataset, method, name, count, accuracy, kept, f"{sum(one.seconds for one in mine):,.0f}")
+        table.add_row(
+            escape(dataset),
+            escape(method),
+            escape(name),
+            count,
+            accuracy,
+            kept,
+            f"{sum(one.seconds for one in mine):,.0f}",
+        )
     return table

@@ -108,7 +108,8 @@ def recipes(
         raise stop(f"--method must be one of {', '.join(study.METHODS)}; got {method!r}")
     chosen = [one for one in study.recipes() if method in ("", one.method) and name in ("", one.name)]
     if not chosen:
-        raise stop(f"there is no recipe {name!r}; there are {', '.join(sorted({one.name for one in study.recipes()}))}")
+        there = sorted({one.name for one in study.recipes() if method in ("", one.method)})
+        raise stop(f"there is no recipe {name!r}{f' of {method}' if method else ''}; there are {', '.join(there)}")
     with Console(stderr=True).status("building the networks"):
         counts = [one.parameters for one in chosen]
     if as_json:

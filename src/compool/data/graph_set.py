@@ -107,11 +107,15 @@ class GraphSet:
         try:
             with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 arrays = {key: file[key] for key in file.files}
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+                found = int(arrays.pop("format", -1))
+                if found == FORMAT:
+                    return cls._decoded(arrays)
+        except (OSError, ValueError, TypeError, EOFError, LookupError, zipfile.BadZipFile) as error:
             raise ValueError(f"{path} is damaged or no graph set ({error}); delete it") from None
-        found = int(arrays.pop("format", -1))
-        if found != FORMAT:
-            raise ValueError(f"{path} has format {found}, this version reads {FORMAT}; delete it")
+        raise ValueError(f"{path} has format {found}, this version reads {FORMAT}; delete it")
+
+    @classmethod
+    def _decoded(cls, arrays: dict[str, Any]) -> tuple["GraphSet", dict[str, str]]:
         about = {key.removeprefix("about_"): str(arrays.pop(key)) for key in list(arrays) if key.startswith("about_")}
         node_ptr, out_degree = arrays["node_ptr"], arrays.pop("out_degree")
         graph = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import zlib
 from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -14,6 +15,9 @@ _NUMBERS = {"seed": int, "replica": int, "parameters": int, "block": int, "epoch
     "test": float,
     "validation": float,
     "seconds": float,
+}
+_KINDS: dict[str, Any] = {"seed": int, "replica": int, "parameters": int, "block": int, "seconds": float} | {
+    **{"settings": dict, "kept": list, "versions": dict, "curves": dict},
 }
 
 
@@ -42,7 +46,7 @@ def read_csv(path: Path) -> list[Run]:
         with (
             gzip.open(path, "rt", encoding="utf-8", newline="")
             if path.suffix == ".gz"
-            else path.open(newline="") as file
+            else path.open(encoding="utf-8", newline="") as file
         ):
             reader = csv.DictReader(file, strict=True)
             needed = {field.name for field in fields(Run) if field.default is MISSING} - {"curves"}
@@ -52,7 +56,7 @@ def read_csv(path: Path) -> list[Run]:
                 wrong = ", ".join(sorted((needed - found) | (found - known)))
                 raise ValueError(f"{path} is no export of runs: columns missing or unknown: {wrong}")
             return [_run(row, path, reader.line_num) for row in reader]
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
 
 
@@ -61,6 +65,9 @@ def _run(row: dict[str, Any], path: Path, line: int) -> Run:
         values = {name: json.loads(text) if name in JSON else text for name, text in row.items()}
         for name, kind in _NUMBERS.items():
             values[name] = kind(values[name]) if values[name] else None
+        for name, kinds in _KINDS.items():
+            if name in values and not isinstance(values[name], kinds):
+                raise ValueError(f"{name} is {row[name] or 'empty'}")
         return Run(**{"curves": {}} | values)
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{path}, line {line}: {error}") from None

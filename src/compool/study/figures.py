@@ -144,7 +144,12 @@ def _slots(study: Study) -> Iterator[tuple[float, str, Row, str]]:
 
 def colour_of(method: str) -> str:
     """The same in every figure."""
-    return COLOURS[ORDER.index(method) if method in ORDER else 3]
+    return COLOURS[place_of(method)]
+
+
+def place_of(method: str) -> int:
+    """Which of the colours it is; that of ``"none"`` for methods that are not known."""
+    return ORDER.index(method if method in ORDER else "none")
 
 
 def training_curves(study: Study, row: Row) -> "Figure":

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from compool.study.figures import cliques, ranked
+from compool.study.figures import cliques, place_of, ranked
 from compool.study.levels import Shown
-from compool.study.results import ORDER, Result, Row, Study
+from compool.study.results import Result, Row, Study
 from compool.study.statistics import Ranking
 from compool.study.tables import spread
 
@@ -26,7 +26,7 @@ def script_data(study: Study, graphs: Sequence[Shown]) -> str:
     """
     value = {
         "methods": study.methods,
-        "colours": {method: f"var(--c{ORDER.index(method) if method in ORDER else 3})" for method in study.methods},
+        "colours": {method: f"var(--c{place_of(method)})" for method in study.methods},
         "rows": [_row(study, at) for at in range(len(study.rows))],
         "rankings": [_ranking(*found) for _, found in rankings(study)],
         "graphs": [_graph(shown) for shown in graphs],

@@ -45,6 +45,7 @@ class Progress:
         """An epoch of a block is over; some may be left out, and a block that is trained again begins anew."""
         self.done += len(block.replicas) * (epoch - self.epochs.get(block, 0))
         self.epochs[block] = epoch
+        self.done = min(self.done, self.total)  # a block that was halved had some already
         text = f"{block.name}: {len(block.replicas)} replicas, epoch {epoch}/{block.recipe.epochs}, {_seen(curves)}"
         self.bar.update(self.task, completed=self.done, description=text)
         now = time.monotonic()

@@ -9,7 +9,7 @@ from functools import cached_property
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -18,6 +18,7 @@ METHODS = ("component", "edgepool", "gin")
 INSTEAD = {"none": "", "topk": "T", "sag": "A", "edge": "E"}
 """Methods that are component pooling's networks with other layers in place of ``P``: to see what pooling does."""
 _FOLDER = files("compool.study") / "recipes"
+_WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,15 +57,18 @@ class Recipe:
     jump: bool = False
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            kinds, value = get_args(field.type) or (field.type,), getattr(self, field.name)
+            if float in kinds and type(value) is int:  # so that 0 and 0.0 are one setting
+                object.__setattr__(self, field.name, float(value))
+            elif type(value) not in kinds:
+                raise ValueError(f"{field.name} must be {_WORDS[kinds[0]]}, got {value!r}")
         for name, allowed in (("method", (*METHODS, *INSTEAD)), ("optimizer", ("adam", "adamw"))):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}")
         for name in ("hidden", "epochs", "batch", "halve"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+            if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {getattr(self, name)!r}")
-        for name in ("lr", "weight_decay", "dropout", "ratio"):
-            if not isinstance(getattr(self, name), int | float):
-                raise ValueError(f"{name} must be a number, got {getattr(self, name)!r}")
         if not self.lr > 0 or not self.weight_decay >= 0:
             raise ValueError(f"lr must be above and weight_decay not below 0, got {self.lr} and {self.weight_decay}")
 
@@ -125,21 +129,22 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
         return replace(found, method=method, layers=found.layers.replace("P", INSTEAD[method]))
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join((*METHODS, *INSTEAD))}; got {method!r}")
-    own: dict[str, Any] = {}
-    if name.endswith(".toml"):
-        own, name = _read(Path(name)), Path(name).stem
-        wrong = sorted(set(own) - _KEYS)
-        if wrong:
-            raise ValueError(f"{name}.toml has the unknown setting {wrong[0]!r}; known are {', '.join(sorted(_KEYS))}")
     dataset = next(
         (known for known in datasets(method) if dataset == _read(_path(method, known)).get("files")), dataset
     )
     layers = [_read(_path(method, "default"))]
     if dataset in datasets(method):
         layers.append(_read(_path(method, dataset)))
-    which = "fast" if own else name
-    if not any(which in layer for layer in layers):
-        known = sorted({key for layer in layers for key, value in layer.items() if isinstance(value, dict)})
+    known = sorted({key for layer in layers for key, value in layer.items() if isinstance(value, dict)})
+    own, which = dict[str, Any](), name
+    if name.endswith(".toml"):
+        own, which, name = _read(Path(name)), "fast", Path(name).stem
+        wrong = sorted(set(own) - _KEYS)
+        if wrong:
+            raise ValueError(f"{name}.toml has the unknown setting {wrong[0]!r}; known are {', '.join(sorted(_KEYS))}")
+        if name in known:
+            raise ValueError(f"{name}.toml must have another name, as {name} is a recipe already")
+    if which not in known:
         raise ValueError(f"{method} on {dataset} has no recipe {which!r}; there are {', '.join(known)}")
     settings: dict[str, Any] = {}
     for layer in layers:
@@ -165,12 +170,14 @@ def variants(
         >>> [one.name for one in variants("gin", "NCI1", settings=["lr=0.01,0.02", "readout=mean"])]
         ['fast lr=0.01 readout=mean', 'fast lr=0.02 readout=mean']
     """
-    choices = []
+    choices: list[list[tuple[str, Any]]] = []
     for setting in settings:
         key, equals, values = setting.partition("=")
         if not equals or key not in _KEYS:
             known = ", ".join(sorted(_KEYS))
             raise ValueError(f"a setting must be NAME=VALUE, and its name one of {known}; got {setting!r}")
+        if any(key == other for choice in choices for other, _ in choice):
+            raise ValueError(f"{key} is set twice; several values are written {key}=1,2")
         choices.append([(key, _value(value)) for value in values.split(",")])
     made = []
     for chosen in product(*choices):

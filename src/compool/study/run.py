@@ -141,6 +141,8 @@ def plan(
     for name, value in (("replicas", number), ("block", size), ("workers", workers)):
         if value is not None and value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"seed must be a whole number from 0 to 2⁶³ − 1, got {seed}")
     found = place(device, workers)
     # Half the replicas take half the time on a CPU, but nearly all of it on a GPU: only idle ones are worth a cut
     groups: dict[Recipe, list[Recipe]] = {}
@@ -151,7 +153,9 @@ def plan(
     blocks = []
     for alike in groups.values():
         graphs = load(alike[0], folder)
-        data.features(graphs, alike[0].features)
+        width = data.features(graphs, alike[0].features).width
+        for recipe in alike:
+            recipe.network(width, graphs.num_classes)
         most = size or min(block_size(alike[0], graphs, found.memory), -(-number * len(alike) // share))
         blocks += missing(opened, alike, number, seed, most, folder, found.device)
     return blocks
@@ -262,7 +266,7 @@ def _about(block: Block, network: torch.nn.Module, device: str, seconds: float) 
 def run_here(blocks: Sequence[Block], store: Store, report: Report | None = None) -> Generator[list[Run], None, None]:
     """Train blocks one after another in this process, and store each when it is finished.
 
-    A block that is too large for the memory is halved.
+    A block that is too large for the memory of a GPU is halved.
     """
     todo = list(blocks)
     while todo:

@@ -10,7 +10,7 @@ import torch
 
 from compool.study import run
 from compool.study.run import Block
-from compool.study.store import Run, Store
+from compool.study.store import LOST, Run, Store
 
 _log = logging.getLogger(__name__)
 RETRIES = 3  # of a block whose worker was lost
@@ -34,8 +34,8 @@ def schedule(
 ) -> Generator[list[Run], None, None]:
     """Have blocks trained elsewhere, and store each when it is finished.
 
-    A block that is too large for the memory is halved. One whose worker is lost is tried again, three times, and then
-    stored as failed.
+    A block that is too large for the memory of a GPU is halved. One whose worker is lost is tried again, three times,
+    and then stored as failed.
 
     Args:
         blocks: what to train.
@@ -70,7 +70,7 @@ def schedule(
                 )
                 todo.appendleft((block, losses))
                 continue
-            reason = f"its worker was lost {len(losses)} times; the last time: {loss}"
+            reason = f"{LOST} {len(losses)} times; the last time: {loss}"
             runs = run.failed_block(block, run.load(block.recipe, block.folder), reason)
         store.add(runs)
         yield runs

@@ -38,8 +38,11 @@ _MIGRATIONS = (
     "ALTER TABLE runs ADD COLUMN weights_checksum TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE runs ADD COLUMN node TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE runs ADD COLUMN reason TEXT NOT NULL DEFAULT ''",
+    "CREATE INDEX failed ON runs (dataset, method, recipe_checksum, seed) WHERE status = 'failed'",
 )
 JSON = ("settings", "kept", "versions", "curves")  # columns
+LOST = "its worker was lost"  # begins the reason of a run that may succeed another time
+_LOST = f"runs.status = 'failed' AND runs.reason LIKE '{LOST}%'"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,14 +97,13 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with self._connection() as connection:
-                self._migrate(connection)
-        except sqlite3.DatabaseError as error:
-            raise ValueError(f"{path} is no study, or damaged ({error})") from None
+        with self._connection() as connection:
+            self._migrate(connection)
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if not version and connection.execute("SELECT name FROM sqlite_master").fetchone():
+            raise ValueError(f"{self.path} is no study, but a database of something else")
         if version > len(_MIGRATIONS):
             raise ValueError(f"{self.path} was written by a newer version of compool (format {version})")
         for number in range(version, len(_MIGRATIONS)):
@@ -114,18 +116,28 @@ class Store:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self.path, timeout=60, isolation_level=None)) as connection:
-            connection.row_factory = sqlite3.Row
-            yield connection
+        try:
+            with closing(sqlite3.connect(self.path, timeout=60, isolation_level=None)) as connection:
+                connection.row_factory = sqlite3.Row
+                yield connection
+        except sqlite3.IntegrityError as error:
+            raise ValueError(f"{self.path} was given something that is no run ({error})") from None
+        except sqlite3.OperationalError as error:  # no room, no rights, locked
+            raise ValueError(f"{self.path} could not be read or written ({error})") from None
+        except sqlite3.DatabaseError as error:
+            raise ValueError(f"{self.path} is no study, or damaged ({error})") from None
 
     def add(self, runs: Iterable[Run]) -> None:
-        """Keep runs, all or none. One that is there already is left as it is."""
+        """Keep runs, all or none. One that is there already is left as it is, unless its worker was lost."""
         rows = [_encoded(run) for run in runs]
         names = [field.name for field in fields(Run)]
         marks = ", ".join(f":{name}" for name in names)
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
-            insert = f"INSERT INTO runs ({', '.join(names)}) VALUES ({marks}) ON CONFLICT DO NOTHING"
+            new = ", ".join(f"{name} = excluded.{name}" for name in names)
+            insert = (
+                f"INSERT INTO runs ({', '.join(names)}) VALUES ({marks}) ON CONFLICT DO UPDATE SET {new} WHERE {_LOST}"
+            )
             connection.executemany(insert, rows)
             connection.execute("COMMIT")
 
@@ -138,14 +150,14 @@ class Store:
                 yield Run(**{key: json.loads(row[key]) if key in JSON else row[key] for key in row.keys()})  # noqa: SIM118
 
     def replicas(self, dataset: str, method: str, recipe_checksum: str, seed: int) -> set[int]:
-        """Which replicas are there."""
-        # One row of all, as fetching 100,000 rows takes longer than reading them
-        query = (
-            "SELECT json_group_array(replica) FROM runs "
-            "WHERE dataset = ? AND method = ? AND recipe_checksum = ? AND seed = ?"
-        )
+        """Which replicas are there; those whose worker was lost are not."""
+        # One row of all, as fetching 100,000 rows takes longer than reading them; both parts read an index alone
+        key = "dataset = :dataset AND method = :method AND recipe_checksum = :checksum AND seed = :seed"
+        lost = f"SELECT replica FROM runs WHERE {key} AND {_LOST}"
+        query = f"SELECT json_group_array(replica) FROM runs WHERE {key} AND replica NOT IN ({lost})"
+        values = {"dataset": dataset, "method": method, "checksum": recipe_checksum, "seed": seed}
         with self._connection() as connection:
-            (found,) = connection.execute(query, (dataset, method, recipe_checksum, seed)).fetchone()
+            (found,) = connection.execute(query, values).fetchone()
         return set(json.loads(found))
 
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import fields
 from multiprocessing.queues import Queue
 from pathlib import Path
@@ -39,30 +40,36 @@ def run_on_workers(
 ) -> Generator[list[Run], None, None]:
     """Train blocks on `workers` processes, and store each when it is finished, in this one.
 
-    A block that is too large for the memory is halved. When the caller stops early, the processes are killed: what
-    they were training is lost, what is stored is not.
+    A block that is too large for the memory of a GPU is halved. When the caller stops early, the processes are killed:
+    what they were training is lost, what is stored is not.
     """
     context = multiprocessing.get_context("spawn")
     queue: Queue[Any] = context.Queue()
     listener = threading.Thread(target=_listen, args=(queue, report), daemon=True)
     listener.start()
     threads = max(1, torch.get_num_threads() // workers)
-    pool = ProcessPoolExecutor(workers, context, initializer=_start, initargs=(queue, threads))
+    pool = ProcessPoolExecutor(workers, context, initializer=_start, initargs=(queue, threads, os.getpid()))
     try:
         yield from schedule(blocks, store, lambda block, _: pool.submit(_work, block), lambda: 2 * workers)
+    except BrokenProcessPool:
+        raise RuntimeError(
+            "a worker was killed, for want of memory perhaps: what is finished is stored, and fewer --workers or a "
+            "smaller --block take less"
+        ) from None
     finally:
         for process in list((pool._processes or {}).values()):
             process.terminate()
         pool.shutdown(cancel_futures=True)
+        queue.cancel_join_thread()  # a worker that was terminated may hold the queue's lock for ever
         queue.put(None)
         listener.join(timeout=5)
 
 
-def _start(queue: "Queue[Any]", threads: int) -> None:
+def _start(queue: "Queue[Any]", threads: int, parent: int) -> None:
     global _queue
     _queue = queue
     torch.set_num_threads(threads)
-    threading.Thread(target=_die_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
 
 
 def _die_with(parent: int) -> None:
