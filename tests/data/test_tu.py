@@ -98,6 +98,14 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
     cached.write_bytes(b"nonsense")
     with pytest.raises(ValueError, match=r"TINY\.npz is damaged or no graph set .* delete it"):
         load("TINY")
+    for wrong in ({"format": 1}, {"format": [1, 1]}, {"format": 1, "node_ptr": 3, "out_degree": 4}):
+        np.savez(cached, **{key: np.array(value) for key, value in wrong.items()})
+        with pytest.raises(ValueError, match=r"is damaged or no graph set|has format"):
+            load("TINY")
+    with cached.open("wb") as file:
+        np.save(file, np.zeros(3))  # one array, not several
+    with pytest.raises(ValueError, match="is damaged or no graph set"):
+        load("TINY")
 
 
 @pytest.mark.parametrize(

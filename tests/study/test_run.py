@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 
@@ -112,3 +113,17 @@ def test_workers_store_what_one_process_does(tmp_path: Path) -> None:
     list(study.execute(blocks, path, workers=2, report=lambda block, epoch, curves: seen.append(block.replicas)))
     assert sorted(seen) == [(0,), (1,)]
     assert [run.replica for run in study.Store(path).runs()] == [0, 1]
+
+
+def test_a_worker_that_is_killed_is_told_in_a_line(tmp_path: Path) -> None:
+    """And a report that fails does not stop the others, nor the end of the process."""
+    blocks = [study.Block(small(epochs=200), 0, (replica,)) for replica in range(2)]
+
+    def kill(*_: object) -> None:
+        for child in psutil.Process().children():
+            if "spawn_main" in " ".join(child.cmdline()):
+                child.kill()
+        raise OSError("no terminal")
+
+    with pytest.raises(RuntimeError, match=r"a worker was killed, for want of memory perhaps: .*--block"):
+        list(study.execute(blocks, tmp_path / "study.sqlite", workers=2, report=kill))

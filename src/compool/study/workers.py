@@ -1,5 +1,6 @@
 """Blocks on several processes of this machine, one store."""
 
+import logging
 import multiprocessing
 import os
 import threading
@@ -21,6 +22,7 @@ from compool.study.run import Block, Report
 from compool.study.schedule import schedule
 from compool.study.store import Run, Store
 
+_log = logging.getLogger(__name__)
 _queue: "Queue[Any] | None" = None  # of a worker: where it reports epochs
 _loaded: tuple[tuple[str, Path | None], GraphSet] | None = None  # of a worker: the data set of its last block
 
@@ -104,5 +106,8 @@ def from_rows(rows: list[list[Any]]) -> Curves:
 def _listen(queue: "Queue[Any]", report: Report | None) -> None:
     while (message := queue.get()) is not None:
         block, epoch, rows = message
-        if report is not None:
-            report(block, epoch, from_rows(rows))
+        try:
+            if report is not None:
+                report(block, epoch, from_rows(rows))
+        except Exception:  # workers go on, and wait for nobody
+            _log.exception("the report of an epoch failed")
