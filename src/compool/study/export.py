@@ -16,9 +16,8 @@ _NUMBERS = {"seed": int, "replica": int, "parameters": int, "block": int, "epoch
     "validation": float,
     "seconds": float,
 }
-_KINDS: dict[str, Any] = {"seed": int, "replica": int, "parameters": int, "block": int, "seconds": float} | {
-    **{"settings": dict, "kept": list, "versions": dict, "curves": dict},
-}
+_MAY_BE_EMPTY = ("epoch", "test", "validation")
+_NESTED = {"settings": dict, "kept": list, "versions": dict, "curves": dict}
 
 
 def write_csv(runs: Iterable[Run], file: TextIO, curves: bool = True) -> None:
@@ -64,10 +63,12 @@ def _run(row: dict[str, Any], path: Path, line: int) -> Run:
     try:
         values = {name: json.loads(text) if name in JSON else text for name, text in row.items()}
         for name, kind in _NUMBERS.items():
+            if not values[name] and name not in _MAY_BE_EMPTY:
+                raise ValueError(f"{name} is empty")
             values[name] = kind(values[name]) if values[name] else None
-        for name, kinds in _KINDS.items():
-            if name in values and not isinstance(values[name], kinds):
-                raise ValueError(f"{name} is {row[name] or 'empty'}")
+        for name, nested in _NESTED.items():
+            if name in values and not isinstance(values[name], nested):
+                raise ValueError(f"{name} is {row[name]}")
         return Run(**{"curves": {}} | values)
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{path}, line {line}: {error}") from None

@@ -101,8 +101,9 @@ class Store:
             self._migrate(connection)
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
+        tables = connection.execute("SELECT name FROM sqlite_master").fetchall()  # first: another process may make ours
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if not version and connection.execute("SELECT name FROM sqlite_master").fetchone():
+        if tables and not version:
             raise ValueError(f"{self.path} is no study, but a database of something else")
         if version > len(_MIGRATIONS):
             raise ValueError(f"{self.path} was written by a newer version of compool (format {version})")
@@ -134,11 +135,9 @@ class Store:
         marks = ", ".join(f":{name}" for name in names)
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
+            insert = f"INSERT INTO runs ({', '.join(names)}) VALUES ({marks})"
             new = ", ".join(f"{name} = excluded.{name}" for name in names)
-            insert = (
-                f"INSERT INTO runs ({', '.join(names)}) VALUES ({marks}) ON CONFLICT DO UPDATE SET {new} WHERE {_LOST}"
-            )
-            connection.executemany(insert, rows)
+            connection.executemany(f"{insert} ON CONFLICT DO UPDATE SET {new} WHERE {_LOST}", rows)
             connection.execute("COMMIT")
 
     def runs(self, datasets: Sequence[str] = (), methods: Sequence[str] = ()) -> Iterator[Run]:
@@ -151,14 +150,13 @@ class Store:
 
     def replicas(self, dataset: str, method: str, recipe_checksum: str, seed: int) -> set[int]:
         """Which replicas are there; those whose worker was lost are not."""
-        key = "SELECT json_group_array(replica) FROM runs"
-        key += " WHERE dataset = ? AND method = ? AND recipe_checksum = ? AND seed = ?"
+        # One row of all, as fetching 100,000 rows takes longer than reading them; both queries read an index
+        every = "SELECT json_group_array(replica) FROM runs "
+        every += "WHERE dataset = ? AND method = ? AND recipe_checksum = ? AND seed = ?"
         values = (dataset, method, recipe_checksum, seed)
-        with (
-            self._connection() as connection
-        ):  # one row of all, as fetching 100,000 rows takes longer than reading them
-            there, lost = (connection.execute(query, values).fetchone()[0] for query in (key, f"{key} AND {_LOST}"))
-        return set(json.loads(there)) - set(json.loads(lost))
+        with self._connection() as connection:
+            there, lost = (connection.execute(query, values).fetchone() for query in (every, f"{every} AND {_LOST}"))
+        return set(json.loads(there[0])) - set(json.loads(lost[0]))
 
 
 def _encoded(run: Run) -> dict[str, Any]:
