@@ -70,10 +70,10 @@ def show(
     model: Annotated[Path | None, typer.Option(help="Take the network of this file (safetensors).")] = None,
     recipe: Annotated[str, typer.Option(help="The recipe of the run.", show_default="any")] = "",
     replica: Annotated[
-        int | None, typer.Option(help="The run.", show_default="that of the best validation accuracy")
+        int | None, typer.Option(min=0, help="The run.", show_default="that of the best validation accuracy")
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(help="Merge edges that score above it.", show_default="the network's")
+        float | None, typer.Option(min=-1, max=1, help="Merge edges that score above it.", show_default="the network's")
     ] = None,
     data: DataFolder = None,
     out: Annotated[
