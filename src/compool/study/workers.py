@@ -11,6 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import fields
 from multiprocessing.queues import Queue
 from pathlib import Path
+from queue import Empty
 from typing import Any
 
 import torch
@@ -47,7 +48,8 @@ def run_on_workers(
     """
     context = multiprocessing.get_context("spawn")
     queue: Queue[Any] = context.Queue()
-    listener = threading.Thread(target=_listen, args=(queue, report), daemon=True)
+    over = threading.Event()
+    listener = threading.Thread(target=_listen, args=(queue, report, over), daemon=True)
     listener.start()
     threads = max(1, torch.get_num_threads() // workers)
     pool = ProcessPoolExecutor(workers, context, initializer=_start, initargs=(queue, threads, os.getpid()))
@@ -62,8 +64,7 @@ def run_on_workers(
         for process in list((pool._processes or {}).values()):
             process.terminate()
         pool.shutdown(cancel_futures=True)
-        queue.cancel_join_thread()  # a worker that was terminated may hold the queue's lock for ever
-        queue.put(None)
+        over.set()  # not by a message: a worker that was terminated may hold the queue's lock for ever
         listener.join(timeout=5)
 
 
@@ -103,9 +104,14 @@ def from_rows(rows: list[list[Any]]) -> Curves:
     return Curves(*([torch.tensor(row) for row in curve] for curve in rows))
 
 
-def _listen(queue: "Queue[Any]", report: Report | None) -> None:
-    while (message := queue.get()) is not None:
-        block, epoch, rows = message
+def _listen(queue: "Queue[Any]", report: Report | None, over: threading.Event) -> None:
+    while True:
+        try:
+            block, epoch, rows = queue.get(timeout=0.1)
+        except Empty:
+            if over.is_set():
+                return
+            continue
         try:
             if report is not None:
                 report(block, epoch, from_rows(rows))
