@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from numba import njit
 
@@ -74,6 +75,11 @@ def check_layers(both: Callable[..., Any], x: torch.Tensor, edge_index: torch.Te
     left, right, own = torch.randn(3, num_nodes, dtype=torch.promote_types(x.dtype, torch.float32))
     both("propagate", x, row_ptr, neighbour, left, right, own)
     both("propagate", x, row_ptr, neighbour, None, None, None)
+    edges = torch.cat([edge_index, edge_index.flip(0)], 1).unique(dim=1)  # both directions, sorted, each once
+    rows = torch.searchsorted(edges[0].contiguous(), torch.arange(num_nodes + 1).to(edges.dtype))
+    room = F.pad(edges, (0, 3 if num_nodes else 0))
+    share = both("softmax_ends", torch.stack([left, right]), room, rows)
+    both("softmax_ends_backward", torch.randn_like(share), share, room, rows)
     ptr = torch.tensor([0, num_nodes // 3, num_nodes // 3, num_nodes])
     key, probability = torch.tensor([1, -2, 2**40]), torch.tensor([0.1, 0.5, 0.75])
     both("segment_sum", x, ptr)
@@ -132,6 +138,8 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
     calls = {
         "score": (torch.randn(2, 20), edge_index, torch.ones(1)),
         "score_backward": (score, edge_index, 20),
+        "softmax_ends": (torch.randn(2, 20), pairs, rows),
+        "softmax_ends_backward": (score[:2], score[2:4], pairs, rows),
         "select": (score, edge_index, 20, 0.1),
         "components": (edge_index, merged, 20),
         "coarsen_padded": (score[:2], pairs, rows, 0.1, False),
@@ -151,7 +159,7 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
         "pool_in_place_backward": (x, None, x, x[:2], edge_index, score, parts[0], merged, weight, ptr, "tanh"),
         "propagate": (x, ptr, edge_index[1], weight, None, weight),
         "grouped_linear": (x, torch.randn(3, 5, 4).transpose(1, 2), torch.randn(3, 4), thirds),
-        "grouped_outer": (x, grad, thirds),
+        "grouped_outer": (x, grad, thirds, True),
         "segment_sum": (x, thirds),
         "segment_norm": (x, x[:3], x[3:6], thirds, 0.01, True),
         "segment_norm_backward": (grad, x, x, x[:3], x[3:6], x[6:9] ** 2, thirds, 0.01, True),

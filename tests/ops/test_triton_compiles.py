@@ -23,7 +23,7 @@ OTHERWISE = {
     ("row_starts", "row_ptr"): "*i64",
 }
 CONSTANTS = {"PRECISION": "tf32x3", "SCORE": "tanh", "WHAT": "grads", "STEPS": 12, "FEW": 16, "EDGES": 64} | {
-    **{"CHUNK": 512, "SEGMENTS": 128, "BLOCK": 128, "STRIDE": 1024, "STRIDE_I": 1, "STRIDE_O": 32},
+    **{"CHUNK": 512, "SEGMENTS": 128, "BLOCK": 128},
     **dict.fromkeys(("D", "A", "B", "INPUTS", "OUTPUTS", "COLUMNS", "INNER", "LEFT", "RIGHT"), 32),
 }
 

@@ -40,7 +40,7 @@ def test_every_kernel_has_a_plain_form() -> None:
     assert public(_triton_layers) == public(_torch_layers)
 
 
-@pytest.mark.parametrize(("inputs", "outputs"), [(1, 5), (5, 2), (33, 20), (16, 130)])
+@pytest.mark.parametrize(("inputs", "outputs"), [(1, 5), (5, 2), (33, 20), (16, 130), (130, 3)])
 def test_products(inputs: int, outputs: int) -> None:
     x, grad = rows(inputs), rows(outputs)
     weight = torch.randn(4, outputs, inputs, device=DEVICE)
@@ -48,7 +48,8 @@ def test_products(inputs: int, outputs: int) -> None:
     both("grouped_linear", x, weight, None, PTR, **close)
     both("grouped_linear", x, weight, torch.randn(4, outputs, device=DEVICE), PTR, **close)
     both("grouped_linear", grad, weight.transpose(1, 2), None, PTR, **close)
-    both("grouped_outer", grad, x, PTR, **close)
+    both("grouped_outer", grad, x, PTR, True, **close)
+    both("grouped_outer", grad, x, PTR, False, **close)
 
 
 def test_keys() -> None:
@@ -105,7 +106,7 @@ def test_nan_stays_in_its_replica() -> None:
     out = _triton_layers.grouped_linear(x, weight, None, PTR)
     assert out[:71].isfinite().all()
     assert (out[150:] == 0).all()
-    total, sums = _triton_layers.grouped_outer(x, x, PTR)
+    total, sums = _triton_layers.grouped_outer(x, x, PTR, True)
     assert total[:3].isfinite().all()
     assert sums[:3].isfinite().all()
     row_ptr = torch.arange(NUMBER + 1, device=DEVICE)  # every node is its own neighbour
@@ -136,6 +137,31 @@ def test_coarsen_padded_again_on_its_result() -> None:
         for one, two in zip(ours, theirs, strict=True):
             torch.testing.assert_close(one, two)
         given = (ours[4], ours[5])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", INTERPRETED)
+def test_softmax_ends(shape: str, dtype: torch.dtype) -> None:
+    number, edges = INTERPRETED[shape]
+    edges = undirected(edges).to(DEVICE)  # self-loops, too
+    room = torch.nn.functional.pad(edges.int(), (0, 6))
+    row_ptr = torch.searchsorted(edges[0].contiguous(), torch.arange(number + 4, device=DEVICE))
+    ends = 30 * torch.randn(2, number + 3, dtype=dtype, device=DEVICE)
+    ours, theirs = (module.softmax_ends(ends, room, row_ptr) for module in (_triton_padded, _torch))
+    torch.testing.assert_close(ours, theirs)
+    assert not ours[edges.size(1) :].any()
+    grad = torch.randn_like(ours) * (torch.rand_like(ours) < 0.3)
+    ours, theirs = (m.softmax_ends_backward(grad, theirs, room, row_ptr) for m in (_triton_padded, _torch))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_softmax_ends_keeps_nan_where_it_is() -> None:
+    """A node whose score is NaN spoils the edges into its neighbours, and no others."""
+    edges = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]], device=DEVICE)
+    row_ptr = torch.searchsorted(edges[0].contiguous(), torch.arange(6, device=DEVICE))
+    ends = torch.tensor([[torch.nan, 1, 2, 3, 4], [0.0, 0, 0, 0, 0]], device=DEVICE)
+    for module in (_triton_padded, _torch):
+        assert module.softmax_ends(ends, edges, row_ptr).isnan().tolist() == [True, False, False, True, False, False]
 
 
 @pytest.mark.parametrize("scores", ["random", "tied"])

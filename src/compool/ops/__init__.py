@@ -30,7 +30,7 @@ from compool.ops.merge import merge, merge_all, spread
 from compool.ops.norm import segment_norm
 from compool.ops.pool import pool
 from compool.ops.propagate import propagate
-from compool.ops.score import score, score_ends
+from compool.ops.score import score, score_ends, softmax_ends
 from compool.ops.select import Selection, select
 
 __all__ = [
@@ -74,5 +74,6 @@ __all__ = [
     "select_max_size",
     "select_quantile",
     "select_ratio",
+    "softmax_ends",
     "spread",
 ]

@@ -44,6 +44,21 @@ def score_backward(grad: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
     return ends
 
 
+def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
+    share = ends.new_zeros(edge_index.size(1))
+    most, total = (np.empty(ends.size(1), share.numpy().dtype) for _ in range(2))
+    args = (ends.contiguous().numpy(), *_ends(edge_index), row_ptr.numpy())
+    kernels.softmax_ends(*args, most, total, share.numpy())
+    return share
+
+
+def softmax_ends_backward(grad: Tensor, share: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
+    out, into = (grad.new_zeros(row_ptr.size(0) - 1) for _ in range(2))
+    args = (grad.contiguous().numpy(), share.numpy(), *_ends(edge_index), row_ptr.numpy())
+    kernels.softmax_ends_backward(*args, into.numpy(), out.numpy())
+    return out
+
+
 def select(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float) -> tuple[Tensor, Tensor]:
     counted = torch.empty(edge_index.size(1), dtype=torch.bool)
     merged = torch.empty_like(counted)

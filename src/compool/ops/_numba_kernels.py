@@ -4,6 +4,8 @@ One thread each, without the GIL: they are bound by memory, and a second thread 
 competes with torch's own. Inner loops run over row views, because only then do they vectorise.
 """
 
+import numpy as np
+
 from compool._jit import jit
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
@@ -64,6 +66,31 @@ def score_backward(grad, source, target, ends):
     for e in range(source.size):
         left[source[e]] += grad[e]
         right[target[e]] += grad[e]
+
+
+@_exact
+def softmax_ends(ends, source, target, row_ptr, most, total, share):
+    """`share` comes in as zeros; `most` and `total` are of the edges into each node."""
+    for i in range(most.size):
+        high = ends.dtype.type(-np.inf)
+        for e in range(row_ptr[i], row_ptr[i + 1]):
+            high = max(high, ends[0, target[e]] + ends[1, i])
+        sum_ = ends.dtype.type(1e-16)  # as PyG has it
+        for e in range(row_ptr[i], row_ptr[i + 1]):
+            sum_ += np.exp(ends[0, target[e]] + ends[1, i] - high)
+        most[i], total[i] = high, sum_
+    for e in range(row_ptr[most.size]):
+        u, v = source[e], target[e]
+        share[e] = np.exp(ends[0, u] + ends[1, v] - most[v]) / total[v]
+
+
+@_jit
+def softmax_ends_backward(grad, share, source, target, row_ptr, into, out):
+    """`into` and `out` come in as zeros."""
+    for e in range(row_ptr[out.size]):
+        into[target[e]] += grad[e] * share[e]
+    for e in range(row_ptr[out.size]):
+        out[source[e]] += share[e] * (grad[e] - into[target[e]])
 
 
 @_jit

@@ -5,6 +5,7 @@ have them. Sums of half precision accumulate in float32.
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch_geometric.utils import softmax
 
 from compool.ops._checks import check_range, check_sorted, nan_score
 from compool.ops._library import kernel
@@ -17,6 +18,19 @@ def score(ends: Tensor, edge_index: Tensor, bias: Tensor) -> Tensor:
 
 def score_backward(grad: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
     return torch.stack([grad.new_zeros(num_nodes).index_add_(0, end, grad) for end in edge_index])
+
+
+def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
+    there = torch.arange(edge_index.size(1), device=ends.device) < row_ptr[-1]
+    raw = (ends[0].index_select(0, edge_index[0]) + ends[1].index_select(0, edge_index[1])).where(there, -torch.inf)
+    share: Tensor = softmax(raw, edge_index[1].long(), num_nodes=ends.size(1))
+    return share.where(there, 0)
+
+
+def softmax_ends_backward(grad: Tensor, share: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
+    (source, target), part = edge_index, grad * share
+    into = grad.new_zeros(row_ptr.size(0) - 1).index_add_(0, target, part)
+    return torch.zeros_like(into).index_add_(0, source, part - share * into.index_select(0, target))
 
 
 def select(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float) -> tuple[Tensor, Tensor]:

@@ -17,11 +17,11 @@ def grouped_linear(x: Tensor, weight: Tensor, bias: Tensor | None, ptr: Tensor) 
     return out
 
 
-def grouped_outer(left: Tensor, right: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
+def grouped_outer(left: Tensor, right: Tensor, ptr: Tensor, has_sums: bool) -> tuple[Tensor, Tensor]:
     out = left.new_empty(ptr.size(0) - 1, left.size(1), right.size(1))
     for (low, high), one in zip(_segments(ptr), out, strict=True):
         torch.mm(left[low:high].t(), right[low:high], out=one)
-    return out, segment_sum(left, ptr)
+    return out, segment_sum(left, ptr) if has_sums else left.new_empty(0, left.size(1))
 
 
 def _segments(ptr: Tensor) -> list[tuple[int, int]]:

@@ -27,42 +27,70 @@ def _tile(ptr, tile, N, S, ROWS: tl.constexpr, SEGMENTS: tl.constexpr):
     return tl.minimum(segment, S - 1), start, end, tl.where(segment < S, end, 0)
 
 
+@triton.jit
+def _split(value, PRECISION: tl.constexpr):
+    """A float32 as the sum of two numbers that tensor cores multiply exactly; one alone if `PRECISION` is "tf32"."""
+    if PRECISION == "tf32":
+        return value, value
+    high = ((value.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+    return high, value - high
+
+
+@triton.jit
+def _dot(left, high, low, total, PRECISION: tl.constexpr):
+    """`left` times the sum of `high` and `low`, added to `total`, as good as in float32.
+
+    Triton's own "tf32x3" splits both factors for every product; so, one that stays is split before the loop.
+    """
+    if PRECISION == "tf32":
+        return tl.dot(left, high, total, input_precision="tf32")
+    left_high, left_low = _split(left, PRECISION)
+    total = tl.dot(left_low, high, total, input_precision="tf32")
+    total = tl.dot(left_high, low, total, input_precision="tf32")
+    return tl.dot(left_high, high, total, input_precision="tf32")
+
+
 @_jit
 def grouped_linear(
-    x, weight, bias, ptr, out, N, S, STRIDE: tl.constexpr, STRIDE_O: tl.constexpr, STRIDE_I: tl.constexpr,
-    INPUTS: tl.constexpr, OUTPUTS: tl.constexpr, HAS_BIAS: tl.constexpr, PRECISION: tl.constexpr,
-    SEGMENTS: tl.constexpr, ROWS: tl.constexpr, INNER: tl.constexpr, COLUMNS: tl.constexpr,
+    x, weight, bias, ptr, out, N, S, INPUTS: tl.constexpr, OUTPUTS: tl.constexpr, HAS_BIAS: tl.constexpr,
+    PRECISION: tl.constexpr, SEGMENTS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, INNER: tl.constexpr,
+    COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    segment, start, end, stop = _tile(ptr, tl.program_id(0), N, S, ROWS, SEGMENTS)
+    """CHUNK rows a program, ROWS at once: a weight of no more than INNER inputs is loaded once."""
+    segment, start, end, stop = _tile(ptr, tl.program_id(0), N, S, CHUNK, SEGMENTS)
     if start >= end:
         return
-    i = (start + tl.arange(0, ROWS)).to(tl.int64)
+    end = tl.minimum(end, start + CHUNK)
     o = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
-    for low in range(0, INPUTS, INNER):
-        k = low + tl.arange(0, INNER)
-        rows = tl.load(
-            x + i[:, None] * INPUTS + k[None, :],
-            mask=(i < stop)[:, None] & (k < INPUTS)[None, :],
-            other=0.0,
-        )
-        columns = tl.load(
-            weight + segment.to(tl.int64) * STRIDE + k[:, None] * STRIDE_I + o[None, :] * STRIDE_O,
-            mask=(k < INPUTS)[:, None] & (o < OUTPUTS)[None, :],
-            other=0.0,
-        )
-        total = tl.dot(rows, columns, total, input_precision=PRECISION)
-    if HAS_BIAS:
-        total += tl.load(bias + segment * OUTPUTS + o, mask=o < OUTPUTS, other=0.0)[None, :]
-        total = tl.where((i < stop)[:, None], total, 0.0)
-    mask = (i < end)[:, None] & (o < OUTPUTS)[None, :]
-    tl.store(out + i[:, None] * OUTPUTS + o[None, :], total.to(out.dtype.element_ty), mask=mask)
+    k = tl.arange(0, INNER)
+    columns = weight + segment.to(tl.int64) * INPUTS * OUTPUTS + k[:, None] + o[None, :] * INPUTS
+    w = tl.load(columns, mask=(k < INPUTS)[:, None] & (o < OUTPUTS)[None, :], other=0.0)
+    high, low = _split(w, PRECISION)
+    for first in range(start, end, ROWS):
+        i = (first + tl.arange(0, ROWS)).to(tl.int64)
+        total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
+        for at in tl.static_range(0, INPUTS, INNER):
+            inside = at + k < INPUTS
+            rows = x + i[:, None] * INPUTS + at + k[None, :]
+            r = tl.load(rows, mask=(i < stop)[:, None] & inside[None, :], other=0.0)
+            if at == 0:
+                total = _dot(r, high, low, total, PRECISION)
+            else:
+                w = tl.load(columns + at, mask=inside[:, None] & (o < OUTPUTS)[None, :], other=0.0)
+                more_high, more_low = _split(w, PRECISION)
+                total = _dot(r, more_high, more_low, total, PRECISION)
+        if HAS_BIAS:
+            total += tl.load(bias + segment * OUTPUTS + o, mask=o < OUTPUTS, other=0.0)[None, :]
+            total = tl.where((i < stop)[:, None], total, 0.0)
+        mask = (i < end)[:, None] & (o < OUTPUTS)[None, :]
+        tl.store(out + i[:, None] * OUTPUTS + o[None, :], total.to(out.dtype.element_ty), mask=mask)
 
 
 @_jit
 def grouped_outer(
-    left, right, ptr, out, sums, N, S, A: tl.constexpr, B: tl.constexpr, PRECISION: tl.constexpr,
-    SEGMENTS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, LEFT: tl.constexpr, RIGHT: tl.constexpr,
+    left, right, ptr, out, sums, N, S, A: tl.constexpr, B: tl.constexpr, HAS_SUMS: tl.constexpr,
+    PRECISION: tl.constexpr, SEGMENTS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, LEFT: tl.constexpr,
+    RIGHT: tl.constexpr,
 ):  # fmt: skip
     """out[s] += leftᵀ right and sums[s] += the sum of left, over CHUNK rows; both come in as zeros."""
     segment, start, end, stop = _tile(ptr, tl.program_id(0), N, S, CHUNK, SEGMENTS)
@@ -72,17 +100,18 @@ def grouped_outer(
     a = tl.program_id(1) * LEFT + tl.arange(0, LEFT)
     b = tl.program_id(2) * RIGHT + tl.arange(0, RIGHT)
     total = tl.zeros([LEFT, RIGHT], dtype=tl.float32)
-    shares = tl.zeros([LEFT], dtype=tl.float32)
+    shares = tl.zeros([LEFT, ROWS], dtype=tl.float32)
     for low in range(start, end, ROWS):
         i = (low + tl.arange(0, ROWS)).to(tl.int64)
         one = tl.load(left + a[:, None] + i[None, :] * A, mask=(a < A)[:, None] & (i < end)[None, :], other=0.0)
         two = tl.load(right + i[:, None] * B + b[None, :], mask=(i < end)[:, None] & (b < B)[None, :], other=0.0)
         total = tl.dot(one, two, total, input_precision=PRECISION)
-        shares += tl.sum(one.to(tl.float32), 1)
+        if HAS_SUMS:
+            shares += one.to(tl.float32)
     to = out + segment.to(tl.int64) * A * B + a[:, None] * B + b[None, :]
     tl.atomic_add(to, total, mask=(a < A)[:, None] & (b < B)[None, :], sem="relaxed")
-    if tl.program_id(2) == 0:
-        tl.atomic_add(sums + segment * A + a, shares, mask=a < A, sem="relaxed")
+    if HAS_SUMS and tl.program_id(2) == 0:
+        tl.atomic_add(sums + segment * A + a, tl.sum(shares, 1), mask=a < A, sem="relaxed")
 
 
 @_jit
@@ -131,7 +160,7 @@ def propagate_rest(
     while row < N:
         start = tl.load(row_ptr + row) + FEW
         end = tl.load(row_ptr + row + 1)
-        total = tl.zeros([COLUMNS], dtype=dtype)
+        parts = tl.zeros([EDGES, COLUMNS], dtype=dtype)
         for low in range(start, end, EDGES):
             e = low + tl.arange(0, EDGES)
             there = e < end
@@ -139,7 +168,8 @@ def propagate_rest(
             part = tl.load(x + j[:, None] * D + c[None, :], mask=there[:, None] & columns[None, :], other=0.0).to(dtype)
             if HAS_RIGHT:
                 part *= tl.load(right + j, mask=there, other=0.0)[:, None]
-            total += tl.sum(part, 0)
+            parts += part
+        total = tl.sum(parts, 0)
         if HAS_LEFT:
             total *= tl.load(left + row)
         to = out + row.to(tl.int64) * D + c

@@ -40,35 +40,31 @@ def grouped_linear(x: Tensor, weight: Tensor, bias: Tensor | None, ptr: Tensor) 
     out = x.new_empty(number, outputs)
     if not out.numel():
         return out
-    rows, inner, columns = 128, min(max(power(inputs), 16), 32), min(max(power(outputs), 16), 64)
-    args = (x.contiguous(), weight, weight if bias is None else bias.contiguous(), ptr, out)
-    options: dict[str, Any] = {
-        "STRIDE": weight.stride(0),
-        "STRIDE_O": weight.stride(1),
-        "STRIDE_I": weight.stride(2),
-        "INPUTS": inputs,
-        "OUTPUTS": outputs,
-        "HAS_BIAS": bias is not None,
-        "PRECISION": _precision(),
-    }
-    tile = {"SEGMENTS": _segments(ptr), "ROWS": rows, "INNER": inner, "COLUMNS": columns, "num_warps": 8}
-    grid = (number // rows + ptr.size(0), *over(outputs, columns))
-    launch(kernels.grouped_linear, grid, *args, number, ptr.size(0) - 1, **options, **tile)
+    weight = weight.contiguous()  # products by a transposed one took a third longer
+    inner, columns = min(max(power(inputs), 16), 128), min(max(power(outputs), 16), 64)
+    chunk, tile = 512, {"ROWS": 64, "INNER": inner, "COLUMNS": columns, "num_warps": 4, "num_stages": 2}
+    args = (x.contiguous(), weight, weight if bias is None else bias.contiguous(), ptr, out, number, ptr.size(0) - 1)
+    precision = _precision() if x.dtype == torch.float32 else "tf32"  # half precision has products of its own
+    options: dict[str, Any] = {"INPUTS": inputs, "OUTPUTS": outputs, "HAS_BIAS": bias is not None}
+    options |= {"PRECISION": precision, "SEGMENTS": _segments(ptr), "CHUNK": chunk}
+    grid = (number // chunk + ptr.size(0), *over(outputs, columns))
+    launch(kernels.grouped_linear, grid, *args, **options, **tile)
     return out
 
 
-def grouped_outer(left: Tensor, right: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
+def grouped_outer(left: Tensor, right: Tensor, ptr: Tensor, has_sums: bool) -> tuple[Tensor, Tensor]:
     if _plain(left):
-        return _torch_layers.grouped_outer(left, right, ptr)
+        return _torch_layers.grouped_outer(left, right, ptr, has_sums)
     segments, number, a, b = ptr.size(0) - 1, left.size(0), left.size(1), right.size(1)
-    both = torch.zeros(segments * a * (b + 1), dtype=torch.float32, device=left.device)
-    out, sums = both[: segments * a * b].view(segments, a, b), both[segments * a * b :].view(segments, a)
+    both = torch.zeros(segments * a * (b + has_sums), dtype=torch.float32, device=left.device)
+    out, sums = both[: segments * a * b].view(segments, a, b), both[segments * a * b :].view(-1, a)
     if out.numel() and number:
-        chunk, tall, narrow = 512, min(max(power(a), 16), 64), min(max(power(b), 16), 64)
+        chunk, tall, narrow = 1024, min(max(power(a), 16), 128), min(max(power(b), 16), 64)
         args = (left.contiguous(), right.contiguous(), ptr, out, sums, number, segments)
         tile = {"SEGMENTS": _segments(ptr), "CHUNK": chunk, "ROWS": 32, "LEFT": tall, "RIGHT": narrow}
+        tile["num_warps"] = 8 if tall == 128 else 4
         grid = (number // chunk + ptr.size(0), *over(a, tall), *over(b, narrow))
-        launch(kernels.grouped_outer, grid, *args, A=a, B=b, PRECISION=_precision(), **tile)
+        launch(kernels.grouped_outer, grid, *args, A=a, B=b, HAS_SUMS=has_sums, PRECISION=_precision(), **tile)
     return out.to(left.dtype), sums.to(left.dtype)
 
 
@@ -79,7 +75,8 @@ def propagate(
     out = torch.empty_like(x)
     if out.numel():
         columns = min(power(x.size(1)), 128)
-        shape = {"D": x.size(1), "FEW": 16, "COLUMNS": columns}
+        few = 512 if neighbour.size(0) >= 16 * x.size(0) else 16  # where most rows are long, they are of a length
+        shape = {"D": x.size(1), "FEW": few, "COLUMNS": columns}
         left_given, right_given, own_given = (
             x if factor is None else factor.contiguous() for factor in (left, right, own)
         )
@@ -88,8 +85,8 @@ def propagate(
         # Triton 3.6 cannot compile it for 16 to 64 rows; a thread has four numbers of a row
         rows, warps = (8, min(columns // 16, 4)) if columns >= 16 else (128, 4)
         blocks = over(x.size(1), columns)
-        grid, few = (*over(x.size(0), rows), *blocks), {"HAS_OWN": own is not None, "ROWS": rows, "num_warps": warps}
-        launch(kernels.propagate, grid, *given, own_given, out, x.size(0), **has, **few, **shape)
+        grid, first = (*over(x.size(0), rows), *blocks), {"HAS_OWN": own is not None, "ROWS": rows, "num_warps": warps}
+        launch(kernels.propagate, grid, *given, own_given, out, x.size(0), **has, **first, **shape)
         grid = (*over(x.size(0), 128), *blocks)
         tile = {"EDGES": max(16, 4096 // columns), "ROWS": 128}
         launch(kernels.propagate_rest, grid, *given, out, x.size(0), **has, **tile, **shape)

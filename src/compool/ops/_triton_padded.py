@@ -8,7 +8,7 @@ from compool.ops import _triton_kernels as kernels
 from compool.ops import _triton_merge_kernels as merging
 from compool.ops import _triton_padded_kernels as padded
 from compool.ops._triton import _backward, _rank, _score_select_and_hook, _select_and_hook, _start
-from compool.ops._triton_launch import EDGES, NODES, check_nodes, launch, over, strided, tiles
+from compool.ops._triton_launch import EDGES, NODES, check_nodes, launch, over, power, strided, tiles
 
 
 def coarsen_padded(
@@ -31,6 +31,36 @@ def _numbered_padded(parent: Tensor, rank: Tensor) -> tuple[Tensor, Tensor]:
     args = (parent, rank, parent, cluster, first, graph, num_nodes)
     launch(kernels.number, over(num_nodes, NODES), *args, HAS_BATCH=False, BLOCK=NODES)
     return cluster, first
+
+
+def _rows(num_nodes: int, num_edges: int) -> tuple[tuple[int], dict[str, int]]:
+    """The grid and the tile of a kernel over nodes and their edges, by how many edges a node has."""
+    wide = min(max(power(num_edges // max(num_nodes, 1)), 16), 64)
+    return over(num_nodes, 1024 // wide), {"ROWS": 1024 // wide, "WIDE": wide}
+
+
+def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
+    number, ends, (edges, stride) = ends.size(1), ends.contiguous(), strided(edge_index)
+    share = ends.new_empty(edges.size(1))
+    if share.numel():
+        most, total = ends.new_empty(2, number)
+        grid, tile = _rows(number, edges.size(1))
+        launch(padded.softmax_rows, grid, ends, row_ptr, edges[1], most, total, number, **tile)
+        args = (ends, edges, stride, most, total, share, row_ptr[-1:], number, edges.size(1))
+        launch(padded.softmax_edges, over(edges.size(1), EDGES), *args, BLOCK=EDGES)
+    return share
+
+
+def softmax_ends_backward(grad: Tensor, share: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
+    if torch.are_deterministic_algorithms_enabled() or not grad.numel():
+        return _torch.softmax_ends_backward(grad, share, edge_index, row_ptr)
+    number, grad, (edges, stride) = row_ptr.numel() - 1, grad.contiguous(), strided(edge_index)
+    into, out = grad.new_zeros(number), grad.new_empty(number)
+    args = (grad, share, edges, stride, into, row_ptr[-1:], edges.size(1))
+    launch(padded.softmax_into, over(edges.size(1), EDGES), *args, BLOCK=EDGES)
+    grid, tile = _rows(number, edges.size(1))
+    launch(padded.softmax_out, grid, grad, share, row_ptr, edges[1], into, out, number, **tile)
+    return out
 
 
 def contract_padded(edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, graph_ptr: Tensor) -> tuple[Tensor, ...]:

@@ -60,6 +60,68 @@ def row_starts(keys, rank, row_ptr, E, N, STEPS: tl.constexpr, BLOCK: tl.constex
 
 
 @_jit
+def softmax_rows(ends, row_ptr, neighbour, most, total, N, ROWS: tl.constexpr, WIDE: tl.constexpr):
+    """Of the edges into each node, its own turned round: the largest raw score, and the sum of exponentials less it."""
+    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    inside = i < N
+    start = tl.load(row_ptr + i, mask=inside, other=0)
+    end = tl.load(row_ptr + i + 1, mask=inside, other=0)
+    own = tl.load(ends + N + i, mask=inside, other=0.0)
+    high = tl.full([ROWS], -3e38, dtype=ends.dtype.element_ty)  # infinity less infinity is no number
+    sums = tl.zeros([ROWS], dtype=ends.dtype.element_ty)
+    for at in range(0, tl.max(end - start, 0), WIDE):
+        e = start[:, None] + at + tl.arange(0, WIDE)[None, :]
+        there = e < end[:, None]
+        j = tl.load(neighbour + e, mask=there, other=0)
+        raw = tl.where(there, tl.load(ends + j, mask=there, other=0.0) + own[:, None], -3e38)
+        before, high = high, tl.maximum(high, tl.max(raw, 1))
+        parts = tl.where(there, tl.exp(raw - high[:, None]), 0.0)
+        sums = sums * tl.exp(before - high) + tl.sum(parts, 1)
+    tl.store(most + i, high, mask=inside)
+    tl.store(total + i, sums, mask=inside)
+
+
+@_jit
+def softmax_edges(ends, edge_index, stride, most, total, share, limit, N, E, BLOCK: tl.constexpr):
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    there = (e < E) & (e < tl.load(limit))
+    u = tl.load(edge_index + e, mask=there, other=0)
+    v = tl.load(edge_index + stride + e, mask=there, other=0)
+    raw = tl.load(ends + u, mask=there, other=0.0) + tl.load(ends + N + v, mask=there, other=0.0)
+    value = tl.exp(raw - tl.load(most + v, mask=there, other=0.0))
+    value /= tl.load(total + v, mask=there, other=1.0) + 1e-16  # as PyG has it
+    tl.store(share + e, tl.where(there, value, 0.0), mask=e < E)
+
+
+@_jit
+def softmax_into(grad, share, edge_index, stride, into, limit, E, BLOCK: tl.constexpr):
+    """The sum of gradient times share of the edges into each node, into zeros; few edges have a gradient."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    there = (e < E) & (e < tl.load(limit))
+    g = tl.load(grad + e, mask=there, other=0.0)
+    some = there & (g != 0)
+    v = tl.load(edge_index + stride + e, mask=some, other=0)
+    tl.atomic_add(into + v, g * tl.load(share + e, mask=some, other=0.0), mask=some, sem="relaxed")
+
+
+@_jit
+def softmax_out(grad, share, row_ptr, neighbour, into, out, N, ROWS: tl.constexpr, WIDE: tl.constexpr):
+    """The gradient of what each node adds to the edges out of it."""
+    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    inside = i < N
+    start = tl.load(row_ptr + i, mask=inside, other=0)
+    end = tl.load(row_ptr + i + 1, mask=inside, other=0)
+    sums = tl.zeros([ROWS], dtype=grad.dtype.element_ty)
+    for at in range(0, tl.max(end - start, 0), WIDE):
+        e = start[:, None] + at + tl.arange(0, WIDE)[None, :]
+        there = e < end[:, None]
+        j = tl.load(neighbour + e, mask=there, other=0)
+        g = tl.load(grad + e, mask=there, other=0.0) - tl.load(into + j, mask=there, other=0.0)
+        sums += tl.sum(g * tl.load(share + e, mask=there, other=0.0), 1)
+    tl.store(out + i, sums, mask=inside)
+
+
+@_jit
 def contraction_keys(score, row_ptr, graph_ptr, keys, BLOCK: tl.constexpr):
     """A program a graph: keys by which edges sort by graph, then by descending score."""
     graph = tl.program_id(0)

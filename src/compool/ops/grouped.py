@@ -16,10 +16,10 @@ _linear = operator(
     lambda x, weight, bias, ptr: x.new_empty(x.size(0), weight.size(1)),
 )
 _outer = operator(
-    "grouped_outer(Tensor left, Tensor right, Tensor ptr) -> (Tensor, Tensor)",
-    lambda left, right, ptr: (
+    "grouped_outer(Tensor left, Tensor right, Tensor ptr, bool has_sums) -> (Tensor, Tensor)",
+    lambda left, right, ptr, has_sums: (
         left.new_empty(ptr.size(0) - 1, left.size(1), right.size(1)),
-        left.new_empty(ptr.size(0) - 1, left.size(1)),
+        left.new_empty(ptr.size(0) - 1 if has_sums else 0, left.size(1)),
     ),
 )
 _sum = operator(
@@ -43,8 +43,9 @@ class _Linear(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, ptr = ctx.saved_tensors
         grad_x = _linear(grad, weight.transpose(1, 2), None, ptr) if ctx.needs_input_grad[0] else None
-        grad_weight, grad_bias = _outer(grad, x, ptr)
-        return grad_x, grad_weight, grad_bias if ctx.needs_input_grad[2] else None, None
+        has_bias = ctx.needs_input_grad[2]
+        grad_weight, grad_bias = _outer(grad, x, ptr, has_bias)
+        return grad_x, grad_weight, grad_bias if has_bias else None, None
 
 
 class _Sum(torch.autograd.Function):

@@ -22,6 +22,15 @@ _score_backward = operator(
     lambda grad, edge_index, num_nodes: grad.new_empty(2, num_nodes),
 )
 
+_softmax_ends = operator(
+    "softmax_ends(Tensor ends, Tensor edge_index, Tensor row_ptr) -> Tensor",
+    lambda ends, edge_index, row_ptr: ends.new_empty(edge_index.size(1)),
+)
+_softmax_ends_backward = operator(
+    "softmax_ends_backward(Tensor grad, Tensor share, Tensor edge_index, Tensor row_ptr) -> Tensor",
+    lambda grad, share, edge_index, row_ptr: grad.new_empty(row_ptr.size(0) - 1),
+)
+
 
 def full_precision(x: Tensor) -> AbstractContextManager[Any]:
     """No autocast, if there is any; entering a context takes longer than to look."""
@@ -149,6 +158,41 @@ def score_ends(ends: Tensor, edge_index: Tensor) -> Tensor:
         tensor([21., 12.])
     """
     return cast(Tensor, _FromEnds.apply(ends, edge_index))
+
+
+class _SoftmaxEnds(torch.autograd.Function):
+    """What a target adds is the same for all edges into it: its gradient is zero."""
+
+    @staticmethod
+    def forward(ctx: Any, ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
+        share = cast(Tensor, _softmax_ends(ends, edge_index, row_ptr))
+        ctx.save_for_backward(share, edge_index, row_ptr)
+        return share
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        source = _softmax_ends_backward(grad, *ctx.saved_tensors)
+        return torch.stack([source, torch.zeros_like(source)]), None, None
+
+
+def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
+    """The softmax of :func:`score_ends` over the edges into each node.
+
+    The graph must be undirected: the edges into a node are those out of it, turned round, so that no edge has to look
+    for its target.
+
+    Args:
+        ends: what a node adds to the scores of its outgoing and of its incoming edges [2, N].
+        edge_index: edges [2, E], both directions, sorted; those after the first ``row_ptr[-1]`` are none, and get 0.
+        row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1].
+
+    Example:
+        >>> ends = torch.tensor([[1.0, 2.0, 1.0], [0.0, 0.0, 5.0]])  # a path 0 – 1 – 2
+        >>> softmax_ends(ends, torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.tensor([0, 1, 3, 4]))
+        tensor([0.5000, 1.0000, 1.0000, 0.5000])
+    """
+    return cast(Tensor, _SoftmaxEnds.apply(ends, edge_index, row_ptr))
 
 
 def _drop(raw: Tensor, edge_index: Tensor, dropout: float, symmetric: bool) -> Tensor:

@@ -86,9 +86,8 @@ class GCNConv(Module):
         """The layer without its bias."""
         degree = union.degree
         if union.looped:  # a self-loop that is there already counts as the one that the layer adds
-            source, target = union.edge_index.long()
-            other = (source != target) | ~union.is_edge
-            extra = torch.ones_like(degree).scatter_reduce_(0, source, other.to(degree.dtype), "amin")
+            before = torch.nn.functional.pad(torch.cumsum(union.edge_index[0] == union.edge_index[1], 0), (1, 0))
+            extra = 1 - before[union.row_ptr].diff()
         else:
             extra = torch.ones_like(degree)
         norm = (degree + extra).to(self.bias.dtype).rsqrt()

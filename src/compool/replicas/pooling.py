@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from compool import nn, ops
-from compool.replicas.layers import Linear, alike, multiply, refuse, stacked
+from compool.replicas.layers import Linear, add, alike, multiply, refuse, stacked
 from compool.replicas.union import Union
 
 
@@ -26,14 +26,26 @@ class _Scorer(Module):
         self.drops = any(layer.dropout for layer in layers)
         self.register_buffer("dropout", torch.tensor([float(layer.dropout) for layer in layers]), persistent=False)
 
-    def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
-        """[E]. Half of the bias goes to each end: so the two directions of a symmetric score are equal to the bit."""
+    def ends(self, x: Tensor, union: Union) -> Tensor:
+        """What a node adds to the raw scores of its outgoing and of its incoming edges [2, N].
+
+        Half of the bias goes to each end: so the two directions of a symmetric score are equal to the bit.
+        """
         halves, bias = self.lin.weight.view(union.replicas, 2, -1), cast(Tensor, self.lin.bias)
         if self.symmetric:
             halves = halves.mean(1, keepdim=True).expand(-1, 2, -1)
-        raw = ops.score_ends(multiply(x, halves, union, bias.expand(-1, 2) / 2).t(), union.edge_index)
-        if not self.training or not self.drops or key is None:
+        return multiply(x, halves, union, bias.expand(-1, 2) / 2).t()
+
+    def dropping(self, key: Tensor | None) -> bool:
+        """Whether raw scores are dropped now."""
+        return self.training and self.drops and key is not None
+
+    def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
+        """[E]."""
+        raw = ops.score_ends(self.ends(x, union), union.edge_index)
+        if not self.dropping(key):
             return raw
+        key = cast(Tensor, key)
         if self.symmetric:
             replica = union.edge_replica
             ends = union.edge_index - union.ptr[replica]
@@ -92,10 +104,12 @@ class EdgePooling(_Scorer):
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
         edge_index, number = union.edge_index, x.size(0)
-        raw = self.raw_score(x, union, key)
-        if union.padded:
-            raw = raw.masked_fill(~union.is_edge, -torch.inf)
-        edge_score = torch_geometric.utils.softmax(raw, edge_index[1].long(), num_nodes=number) + self.add_to_edge_score
+        if self.dropping(key):
+            raw = self.raw_score(x, union, key).masked_fill(~union.is_edge, -torch.inf)
+            share = torch_geometric.utils.softmax(raw, edge_index[1].long(), num_nodes=number)
+        else:
+            share = ops.softmax_ends(self.ends(x, union), edge_index, union.row_ptr)
+        edge_score = share + self.add_to_edge_score
         if union.padded:
             pairs = ops.contract_padded(edge_score, edge_index, union.row_ptr, union.graph_ptr)
             x = ops.merge_padded_pairs(x, edge_score, pairs)
@@ -139,8 +153,9 @@ class TopKPooling(Module):
 
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the nodes that are kept, times their scores, and their union; nothing is random."""
-        score = self.score(x, union)
-        return _induced(x * score.unsqueeze(1), union, _highest(score.detach(), union, self.ratio))
+        score, graphs = self.score(x, union), union.graph_ptr.size(0) - 1
+        most = int(self.ratio * 1.000001 * x.size(0)) + graphs + 1 if self.ratio < 1 else int(self.ratio) * graphs
+        return _induced(x, score, union, _highest(score.detach(), union, self.ratio), most)
 
 
 class SAGPooling(TopKPooling):
@@ -159,8 +174,7 @@ class SAGPooling(TopKPooling):
         others, own = (cast(Linear, self.gnn[name]) for name in ("lin_rel", "lin_root"))
         both = multiply(x, torch.cat([others.weight, own.weight], 1), union)
         attention = ops.propagate(both[:, :1].contiguous(), union.row_ptr, union.edge_index[1]) + both[:, 1:]
-        shift = cast(Tensor, others.bias)[union.replica]
-        return cast(Tensor, self.select(attention + shift, union))
+        return cast(Tensor, self.select(add(attention, cast(Tensor, others.bias), union), union))
 
 
 def _highest(score: Tensor, union: Union, ratio: float) -> Tensor:
@@ -177,27 +191,29 @@ def _highest(score: Tensor, union: Union, ratio: float) -> Tensor:
     return place - start < some[graph]
 
 
-def _induced(x: Tensor, union: Union, keep: Tensor) -> tuple[Tensor, Union]:
-    """Features and union of the nodes in a mask [N], in order."""
+def _induced(x: Tensor, score: Tensor, union: Union, keep: Tensor, most: int) -> tuple[Tensor, Union]:
+    """Features, times scores, and union of the nodes in a mask [N], in order; they are not more than `most`."""
     number, (source, target) = keep.size(0), union.edge_index.long()
     new = torch.cumsum(keep, 0) - 1
     stays = keep[source] & keep[target]
     if union.padded:
         stays &= union.is_edge
-        to = torch.where(keep, new, number)
-        first = new.new_full((number + 1,), number).index_copy(0, to, torch.arange(number, device=x.device))[:-1]
-        first = first.masked_fill(torch.arange(number, device=x.device) > new[-1], number)
-        x = x.index_select(0, first.clamp(max=number - 1)) * (first < number).unsqueeze(1)
+        room = min(most, number)
+        to = torch.where(keep, new, room)
+        first = new.new_full((room + 1,), number).index_copy(0, to, torch.arange(number, device=x.device))[:-1]
+        spread = torch.arange(room, device=x.device)  # what is not there comes from all over, times zero
+        member = torch.where(first < number, first, spread)
+        weight = torch.where(first < number, score.index_select(0, member), 0)
     else:
-        first = keep.nonzero().squeeze(1)
-        x = x.index_select(0, first)
+        first = member = keep.nonzero().squeeze(1)
+        weight = score.index_select(0, member)
+    x = ops.spread(x, weight, member, torch.arange(first.size(0), device=x.device), first.size(0))
     before = torch.nn.functional.pad(torch.cumsum(stays, 0), (1, 0))
     ends = torch.stack([new[source], new[target]]).to(union.edge_index.dtype)
     if union.padded:
         room = ends.size(1)
         to = torch.where(stays, before[1:] - 1, room)
         edges = ends.new_zeros(2, room + 1).index_copy(1, to, ends)[:, :-1]
-        edges = edges * (torch.arange(room, device=x.device) < before[-1])
     else:
         edges = ends[:, stays]
     rows = before[union.row_ptr[torch.nn.functional.pad(first, (0, 1), value=number)]]
