@@ -22,7 +22,16 @@ OTHERWISE = {
     ("place_edges", "out"): "*i32",
     ("row_starts", "row_ptr"): "*i64",
 }
-CONSTANTS = {"PRECISION": "tf32x3", "SCORE": "tanh", "WHAT": "grads", "STEPS": 12, "FEW": 16, "EDGES": 64} | {
+CONSTANTS = {
+    "PRECISION": "tf32x3",
+    "SCORE": "tanh",
+    "WHAT": "grads",
+    "STEPS": 12,
+    "NONE": 2**63 - 1,
+    "BITS": 32,
+    "FEW": 16,
+    "EDGES": 64,
+} | {
     **{"CHUNK": 512, "SEGMENTS": 128, "BLOCK": 128},
     **dict.fromkeys(("D", "A", "B", "INPUTS", "OUTPUTS", "COLUMNS", "INNER", "LEFT", "RIGHT"), 32),
 }

@@ -48,6 +48,9 @@ def test_products(inputs: int, outputs: int) -> None:
     both("grouped_linear", x, weight, None, PTR, **close)
     both("grouped_linear", x, weight, torch.randn(4, outputs, device=DEVICE), PTR, **close)
     both("grouped_linear", grad, weight.transpose(1, 2), None, PTR, **close)
+    bias = torch.randn(4, outputs, device=DEVICE)
+    for onto, key in ((None, None), (rows(outputs), None), (rows(outputs), KEY)):
+        both("linear_activate", x, weight, onto, bias, PTR, key, PROBABILITY, **close)
     both("grouped_outer", grad, x, PTR, True, **close)
     both("grouped_outer", grad, x, PTR, False, **close)
 
@@ -113,16 +116,17 @@ def test_nan_stays_in_its_replica() -> None:
     assert _triton_layers.propagate(x, row_ptr, row_ptr[:-1], None, None, None)[:71].isfinite().all()
 
 
+@pytest.mark.parametrize("keys", ["short", "long"])
 @pytest.mark.parametrize("self_loops", [False, True])
 @pytest.mark.parametrize("shape", INTERPRETED)
-def test_coarsen_padded(shape: str, self_loops: bool) -> None:
+def test_coarsen_padded(shape: str, self_loops: bool, keys: str) -> None:
     number, edges = INTERPRETED[shape]
     edges = undirected(edges[:, edges[0] != edges[1]]).to(DEVICE)
     room = torch.nn.functional.pad(edges.int(), (0, 6))
     row_ptr = torch.searchsorted(edges[0].contiguous(), torch.arange(number + 4, device=DEVICE))
     score = torch.randn(room.size(1), device=DEVICE)
     score[3:4] = torch.nan
-    args = (score, room, row_ptr, 0.2, self_loops)
+    args = (score, room, row_ptr, 0.2, self_loops, number if keys == "short" else 2**30)
     for ours, theirs in zip(_triton_padded.coarsen_padded(*args), _torch.coarsen_padded(*args), strict=True):
         torch.testing.assert_close(ours, theirs)
 
@@ -133,7 +137,7 @@ def test_coarsen_padded_again_on_its_result() -> None:
     given = (torch.nn.functional.pad(edges.int(), (0, 6)), row_ptr)
     for _ in range(2):
         score = torch.randn(given[0].size(1), device=DEVICE)
-        ours, theirs = (module.coarsen_padded(score, *given, 0.5, False) for module in (_triton_padded, _torch))
+        ours, theirs = (module.coarsen_padded(score, *given, 0.5, False, 30) for module in (_triton_padded, _torch))
         for one, two in zip(ours, theirs, strict=True):
             torch.testing.assert_close(one, two)
         given = (ours[4], ours[5])
@@ -174,6 +178,6 @@ def test_contract_padded(shape: str, scores: str) -> None:
     row_ptr = torch.searchsorted(two[0].contiguous(), torch.arange(2 * number + 4, device=DEVICE))
     score = torch.randn(room.size(1), device=DEVICE)
     score = score if scores == "random" else score.round(decimals=0)
-    args = (score, room, row_ptr, torch.tensor([0, number, number, 2 * number], device=DEVICE))
+    args = (score, room, row_ptr, torch.tensor([0, number, number, 2 * number], device=DEVICE), number)
     for ours, theirs in zip(_triton_padded.contract_padded(*args), _torch.contract_padded(*args), strict=True):
         torch.testing.assert_close(ours, theirs)

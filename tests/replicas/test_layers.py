@@ -225,6 +225,22 @@ def test_activate_is_bias_relu_dropout(backend: str) -> None:
         torch.testing.assert_close(ours, theirs)
 
 
+def test_linear_activate_is_a_product_and_activate(backend: str) -> None:
+    wide = {"dtype": torch.float64, "requires_grad": True}
+    x, onto, bias = torch.randn(30, 4, **wide), torch.randn(30, 5, **wide), torch.randn(3, 5, **wide)
+    weight = torch.randn(3, 5, 4, **wide)
+    ptr, key, p = torch.tensor([0, 10, 10, 30]), torch.tensor([5, 6, 7]), torch.tensor([0.1, 0.9, 0.5])
+    for keys in (None, key):
+        for base in (None, onto):
+            out = ops.linear_activate(x, weight, bias, ptr, keys, p, base)
+            product = ops.grouped_linear(x, weight, ptr)
+            expected = ops.activate(product if base is None else product + base, bias, ptr, keys, p)
+            torch.testing.assert_close(out, expected)
+            factor, given = torch.randn_like(out), (x, weight, bias) if base is None else (x, weight, bias, onto)
+            ours, theirs = (torch.autograd.grad((one * factor).sum(), given) for one in (out, expected))
+            torch.testing.assert_close(ours, theirs)
+
+
 def test_dropout_of_symmetric_scores_takes_both_directions() -> None:
     graphs = graph_set(40)
     given = batches(graphs, features(graphs), [list(range(40)), list(range(40))])

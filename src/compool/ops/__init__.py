@@ -23,7 +23,7 @@ from compool.ops.contract import (
 )
 from compool.ops.dropout import activate, drop_pairs, dropout, fold
 from compool.ops.edge_features import connect_features, score_edges
-from compool.ops.grouped import grouped_linear, segment_repeat, segment_sum
+from compool.ops.grouped import grouped_linear, linear_activate, segment_repeat, segment_sum
 from compool.ops.in_place import InPlace, pool_in_place, row_pointer
 from compool.ops.lift import lift
 from compool.ops.merge import merge, merge_all, spread
@@ -56,6 +56,7 @@ __all__ = [
     "fold",
     "grouped_linear",
     "lift",
+    "linear_activate",
     "merge",
     "merge_all",
     "merge_padded_pairs",

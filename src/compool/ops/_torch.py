@@ -80,7 +80,7 @@ def coarsen(
 
 
 def coarsen_padded(
-    edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, threshold: float, self_loops: bool
+    edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, threshold: float, self_loops: bool, span: int
 ) -> tuple[Tensor, ...]:
     count, num_nodes = int(row_ptr[-1]), row_ptr.size(0) - 1
     scores = edge_score[:count].nan_to_num(torch.inf, torch.inf)  # NaN merges
@@ -243,7 +243,9 @@ def contract(edge_score: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[Te
     return cluster, edges, first
 
 
-def contract_padded(edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, graph_ptr: Tensor) -> tuple[Tensor, ...]:
+def contract_padded(
+    edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, graph_ptr: Tensor, span: int
+) -> tuple[Tensor, ...]:
     count, num_nodes = int(row_ptr[-1]), row_ptr.size(0) - 1
     pairs = edge_index[:, :count]
     cluster, edges, _ = kernel("contract", edge_score)(edge_score[:count], pairs, num_nodes)

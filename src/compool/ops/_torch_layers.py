@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from compool.ops._library import kernel
+
 
 def grouped_linear(x: Tensor, weight: Tensor, bias: Tensor | None, ptr: Tensor) -> Tensor:
     out = x.new_zeros(x.size(0), weight.size(1))
@@ -15,6 +17,21 @@ def grouped_linear(x: Tensor, weight: Tensor, bias: Tensor | None, ptr: Tensor) 
         else:
             torch.addmm(bias[at], x[low:high], weight[at].t(), out=out[low:high])
     return out
+
+
+def linear_activate(
+    x: Tensor,
+    weight: Tensor,
+    onto: Tensor | None,
+    bias: Tensor,
+    ptr: Tensor,
+    key: Tensor | None,
+    probability: Tensor,
+) -> Tensor:
+    out = grouped_linear(x, weight, None, ptr)
+    if onto is not None:
+        out += onto
+    return kernel("activate", x)(out, bias, ptr, key, probability)  # type: ignore[no-any-return]
 
 
 def grouped_outer(left: Tensor, right: Tensor, ptr: Tensor, has_sums: bool) -> tuple[Tensor, Tensor]:

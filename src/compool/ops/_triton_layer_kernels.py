@@ -52,7 +52,8 @@ def _dot(left, high, low, total, PRECISION: tl.constexpr):
 
 @_jit
 def grouped_linear(
-    x, weight, bias, ptr, out, N, S, INPUTS: tl.constexpr, OUTPUTS: tl.constexpr, HAS_BIAS: tl.constexpr,
+    x, weight, bias, onto, key, probability, ptr, out, N, S, INPUTS: tl.constexpr, OUTPUTS: tl.constexpr,
+    HAS_BIAS: tl.constexpr, HAS_ONTO: tl.constexpr, HAS_KEY: tl.constexpr, RELU: tl.constexpr,
     PRECISION: tl.constexpr, SEGMENTS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, INNER: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):  # fmt: skip
@@ -79,11 +80,20 @@ def grouped_linear(
                 w = tl.load(columns + at, mask=inside[:, None] & (o < OUTPUTS)[None, :], other=0.0)
                 more_high, more_low = _split(w, PRECISION)
                 total = _dot(r, more_high, more_low, total, PRECISION)
+        place = i[:, None] * OUTPUTS + o[None, :]
+        if HAS_ONTO:
+            there = (i < stop)[:, None] & (o < OUTPUTS)[None, :]
+            total += tl.load(onto + place, mask=there, other=0.0).to(tl.float32)
         if HAS_BIAS:
-            total += tl.load(bias + segment * OUTPUTS + o, mask=o < OUTPUTS, other=0.0)[None, :]
-            total = tl.where((i < stop)[:, None], total, 0.0)
-        mask = (i < end)[:, None] & (o < OUTPUTS)[None, :]
-        tl.store(out + i[:, None] * OUTPUTS + o[None, :], total.to(out.dtype.element_ty), mask=mask)
+            total += tl.load(bias + segment * OUTPUTS + o, mask=o < OUTPUTS, other=0.0).to(tl.float32)[None, :]
+        if RELU:
+            total = tl.where(total > 0, total, tl.where(total != total, total, 0.0))
+        if HAS_KEY:
+            p = tl.load(probability + segment)
+            row = (i - tl.load(ptr + segment))[:, None]
+            total = tl.where(_kept(row * OUTPUTS + o[None, :], tl.load(key + segment), p), total / (1 - p), 0.0)
+        total = tl.where((i < stop)[:, None], total, 0.0).to(out.dtype.element_ty)
+        tl.store(out + place, total, mask=(i < end)[:, None] & (o < OUTPUTS)[None, :])
 
 
 @_jit

@@ -1,7 +1,5 @@
 """GPU kernels of replicas' layers with Triton: see `_triton`. No size comes to the host."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -34,8 +32,33 @@ def _tiles(x: Tensor, ptr: Tensor, size: int = 8192) -> tuple[tuple[int, int], d
 
 
 def grouped_linear(x: Tensor, weight: Tensor, bias: Tensor | None, ptr: Tensor) -> Tensor:
+    return _torch_layers.grouped_linear(x, weight, bias, ptr) if _plain(x) else _linear(x, weight, bias, ptr)
+
+
+def linear_activate(
+    x: Tensor,
+    weight: Tensor,
+    onto: Tensor | None,
+    bias: Tensor,
+    ptr: Tensor,
+    key: Tensor | None,
+    probability: Tensor,
+) -> Tensor:
     if _plain(x):
-        return _torch_layers.grouped_linear(x, weight, bias, ptr)
+        return _torch_layers.linear_activate(x, weight, onto, bias, ptr, key, probability)
+    return _linear(x, weight, bias, ptr, onto, key, probability, relu=True)
+
+
+def _linear(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    ptr: Tensor,
+    onto: Tensor | None = None,
+    key: Tensor | None = None,
+    probability: Tensor | None = None,
+    relu: bool = False,
+) -> Tensor:
     number, inputs, outputs = *x.shape, weight.size(1)
     out = x.new_empty(number, outputs)
     if not out.numel():
@@ -43,12 +66,13 @@ def grouped_linear(x: Tensor, weight: Tensor, bias: Tensor | None, ptr: Tensor) 
     weight = weight.contiguous()  # products by a transposed one took a third longer
     inner, columns = min(max(power(inputs), 16), 128), min(max(power(outputs), 16), 64)
     chunk, tile = 512, {"ROWS": 64, "INNER": inner, "COLUMNS": columns, "num_warps": 4, "num_stages": 2}
-    args = (x.contiguous(), weight, weight if bias is None else bias.contiguous(), ptr, out, number, ptr.size(0) - 1)
+    extra = (ptr if given is None else given.contiguous() for given in (bias, onto, key, probability))
+    args = (x.contiguous(), weight, *extra, ptr, out, number, ptr.size(0) - 1)
+    has = {"HAS_BIAS": bias is not None, "HAS_ONTO": onto is not None, "HAS_KEY": key is not None, "RELU": relu}
     precision = _precision() if x.dtype == torch.float32 else "tf32"  # half precision has products of its own
-    options: dict[str, Any] = {"INPUTS": inputs, "OUTPUTS": outputs, "HAS_BIAS": bias is not None}
-    options |= {"PRECISION": precision, "SEGMENTS": _segments(ptr), "CHUNK": chunk}
+    sizes = {"INPUTS": inputs, "OUTPUTS": outputs, "SEGMENTS": _segments(ptr), "CHUNK": chunk}
     grid = (number // chunk + ptr.size(0), *over(outputs, columns))
-    launch(kernels.grouped_linear, grid, *args, **options, **tile)
+    launch(kernels.grouped_linear, grid, *args, PRECISION=precision, **has, **sizes, **tile)
     return out
 
 

@@ -12,15 +12,15 @@ from compool.ops._triton_launch import EDGES, NODES, check_nodes, launch, over, 
 
 
 def coarsen_padded(
-    edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, threshold: float, self_loops: bool
+    edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, threshold: float, self_loops: bool, span: int
 ) -> tuple[Tensor, ...]:
     num_nodes = row_ptr.numel() - 1
     if not num_nodes:
-        return _torch.coarsen_padded(edge_score, edge_index, row_ptr, threshold, self_loops)
+        return _torch.coarsen_padded(edge_score, edge_index, row_ptr, threshold, self_loops, span)
     parent, alone, flags = _start(num_nodes, None, edge_index.device)
     merged = _select_and_hook(edge_score, edge_index, threshold, parent, flags, row_ptr[-1:])[0]
     cluster, first = _numbered_padded(parent, _rank(parent, alone))
-    edges, rows = _connected_in_place(edge_index, cluster, row_ptr[-1:], self_loops)
+    edges, rows = _connected_in_place(edge_index, cluster, row_ptr[-1:], span, self_loops)
     return merged, cluster, first, alone, edges, rows
 
 
@@ -63,10 +63,12 @@ def softmax_ends_backward(grad: Tensor, share: Tensor, edge_index: Tensor, row_p
     return out
 
 
-def contract_padded(edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, graph_ptr: Tensor) -> tuple[Tensor, ...]:
+def contract_padded(
+    edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, graph_ptr: Tensor, span: int
+) -> tuple[Tensor, ...]:
     num_nodes, number = row_ptr.numel() - 1, edge_index.size(1)
     if edge_score.dtype != torch.float32 or not num_nodes or not number:
-        return _torch.contract_padded(edge_score, edge_index, row_ptr, graph_ptr)
+        return _torch.contract_padded(edge_score, edge_index, row_ptr, graph_ptr, span)
     edges, stride = strided(edge_index)
     grid, graph_ptr = (graph_ptr.numel() - 1,), graph_ptr.contiguous()
     keys, edge_of = row_ptr.new_full((number,), 2**63 - 1), torch.full_like(row_ptr[:-1], -1, dtype=torch.int32)
@@ -78,7 +80,7 @@ def contract_padded(edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, gra
     root = torch.where(edge_of < 0, nodes, ends.amin(0).int())
     cluster, first = _numbered_padded(root, torch.cumsum(root == nodes, 0, dtype=torch.int32))
     chosen = torch.where(first < num_nodes, edge_of[first.clamp(max=num_nodes - 1)], -1).long()
-    return cluster, chosen, first, *_connected_in_place(edge_index, cluster, row_ptr[-1:], True, True)
+    return cluster, chosen, first, *_connected_in_place(edge_index, cluster, row_ptr[-1:], span, True, True)
 
 
 def pool_in_place(
@@ -111,29 +113,34 @@ def pool_in_place(
     root = parent.long()
     out = halves.new_zeros(x.shape)
     launch(merging.merge_rows, grid, x, weight, root, alone, out, x.size(0), **tile)
-    edges, rows = _connected_in_place(edge_index, root, limit, self_loops)
+    edges, rows = _connected_in_place(edge_index, root, limit, num_nodes, self_loops)
     return out.to(x.dtype), edge_score, root, edges, rows, live & is_root.bool(), flags, merged, weight
 
 
 def _connected_in_place(
-    edge_index: Tensor, root: Tensor, limit: Tensor, self_loops: bool, input_loops: bool = False
+    edge_index: Tensor, root: Tensor, limit: Tensor, span: int, self_loops: bool, input_loops: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The edges between roots, sorted, each once, and where each row's begin; what follows them is zero."""
+    """The edges between roots, sorted, each once, and where each row's begin; what follows them is zero.
+
+    The keys that they are sorted by are short where they can be: that takes half the time.
+    """
     edges, stride = strided(edge_index)
     number, num_nodes = edges.size(1), root.numel()
     out, rows = torch.zeros_like(edges), root.new_zeros(num_nodes + 1)
     if number:
-        keys = root.new_empty(number)
+        bits = max(span, 1).bit_length() + 1  # of two roots that an edge joins, how far they are apart
+        bits, dtype = (bits, torch.int32) if num_nodes << bits < 2**31 else (32, torch.int64)
+        keys, none, short = root.new_empty(number, dtype=dtype), {"NONE": torch.iinfo(dtype).max}, {"BITS": bits}
         grid, block = over(number, EDGES), {"BLOCK": EDGES}
         loops = {"SELF_LOOPS": self_loops, "INPUT_LOOPS": input_loops}
-        launch(padded.pair_keys, grid, edges, stride, root, keys, limit, number, **loops, **block)
+        launch(padded.pair_keys, grid, edges, stride, root, keys, limit, number, **none, **short, **loops, **block)
         keys = keys.sort().values
         is_first = torch.empty_like(keys, dtype=torch.int32)
-        launch(padded.first_of_runs, grid, keys, is_first, number, **block)
+        launch(padded.first_of_runs, grid, keys, is_first, number, **none, **block)
         rank = torch.cumsum(is_first, 0, dtype=torch.int32)
-        launch(padded.place_edges, grid, keys, rank, out, number, number, **block)
+        launch(padded.place_edges, grid, keys, rank, out, number, number, **short, **block)
         steps = {"STEPS": number.bit_length() + 1, "BLOCK": NODES}
-        launch(padded.row_starts, over(num_nodes + 1, NODES), keys, rank, rows, number, num_nodes, **steps)
+        launch(padded.row_starts, over(num_nodes + 1, NODES), keys, rank, rows, number, num_nodes, **short, **steps)
     return out, rows
 
 

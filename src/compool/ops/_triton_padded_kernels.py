@@ -7,9 +7,12 @@ from compool.ops._triton_kernels import _jit
 
 @_jit
 def pair_keys(
-    edge_index, stride, root, keys, limit, E, SELF_LOOPS: tl.constexpr, INPUT_LOOPS: tl.constexpr, BLOCK: tl.constexpr
-):
-    """Keys source · 2³² + target of the roots that edges join; the largest number where there is no edge to keep."""
+    edge_index, stride, root, keys, limit, E, NONE: tl.constexpr, BITS: tl.constexpr, SELF_LOOPS: tl.constexpr,
+    INPUT_LOOPS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Keys by which edges sort by the roots they join: the source, and in the last BITS how far the target is from it,
+    which is less than 2^(BITS − 1) either way; NONE, the largest number, where there is no edge to keep.
+    """
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = (e < E) & (e < tl.load(limit))
     u = tl.load(edge_index + e, mask=there, other=0)
@@ -19,32 +22,34 @@ def pair_keys(
     keep = there & (k != m)
     if SELF_LOOPS:
         keep = there & (INPUT_LOOPS | (k != m) | (u != v))
-    tl.store(keys + e, tl.where(keep, (k << 32) | m, 0x7FFFFFFFFFFFFFFF), mask=e < E)
+    key = (k << BITS) + (m - k) + (1 << (BITS - 1))
+    tl.store(keys + e, tl.where(keep, key, NONE).to(keys.dtype.element_ty), mask=e < E)
 
 
 @_jit
-def first_of_runs(keys, is_first, E, BLOCK: tl.constexpr):
+def first_of_runs(keys, is_first, E, NONE: tl.constexpr, BLOCK: tl.constexpr):
     """1 for each sorted key that differs from the one before it, 0 for repeats and for no edge."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     key = tl.load(keys + e, mask=e < E, other=0)
     before = tl.load(keys + e - 1, mask=(e < E) & (e > 0), other=-1)
-    tl.store(is_first + e, ((key != before) & (key != 0x7FFFFFFFFFFFFFFF)).to(tl.int32), mask=e < E)
+    tl.store(is_first + e, ((key != before) & (key != NONE)).to(tl.int32), mask=e < E)
 
 
 @_jit
-def place_edges(keys, rank, out, stride, E, BLOCK: tl.constexpr):
+def place_edges(keys, rank, out, stride, E, BITS: tl.constexpr, BLOCK: tl.constexpr):
     """Each distinct key to its place among the edges [2, E]; `rank` counts them, from 1."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    key = tl.load(keys + e, mask=e < E, other=0)
+    key = tl.load(keys + e, mask=e < E, other=0).to(tl.int64)
     place = tl.load(rank + e, mask=e < E, other=0) - 1
     before = tl.load(rank + e - 1, mask=(e < E) & (e > 0), other=0) - 1
     fresh = (e < E) & (place != before)
-    tl.store(out + place, key >> 32, mask=fresh)
-    tl.store(out + stride + place, key & 0xFFFFFFFF, mask=fresh)
+    source = key >> BITS
+    tl.store(out + place, source, mask=fresh)
+    tl.store(out + stride + place, source + (key & ((1 << BITS) - 1)) - (1 << (BITS - 1)), mask=fresh)
 
 
 @_jit
-def row_starts(keys, rank, row_ptr, E, N, STEPS: tl.constexpr, BLOCK: tl.constexpr):
+def row_starts(keys, rank, row_ptr, E, N, BITS: tl.constexpr, STEPS: tl.constexpr, BLOCK: tl.constexpr):
     """Where the edges of each row begin [N + 1]: the rank before the first sorted key of that row, by bisection."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = i <= N
@@ -52,7 +57,7 @@ def row_starts(keys, rank, row_ptr, E, N, STEPS: tl.constexpr, BLOCK: tl.constex
     high = tl.zeros([BLOCK], dtype=tl.int64) + E
     for _ in range(STEPS):
         middle = (low + high) // 2
-        smaller = tl.load(keys + middle, mask=inside & (low < high), other=0) < (i << 32)
+        smaller = tl.load(keys + middle, mask=inside & (low < high), other=0) < (i << BITS)
         low = tl.where(smaller & (low < high), middle + 1, low)
         high = tl.where(smaller, high, middle)
     start = tl.load(rank + low - 1, mask=inside & (low > 0), other=0)

@@ -21,9 +21,9 @@ _contract = operator(
 
 
 _contract_padded = operator(
-    "contract_padded(Tensor edge_score, Tensor edge_index, Tensor row_ptr, Tensor graph_ptr)"
+    "contract_padded(Tensor edge_score, Tensor edge_index, Tensor row_ptr, Tensor graph_ptr, SymInt span)"
     " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-    lambda edge_score, edge_index, row_ptr, graph_ptr: (
+    lambda edge_score, edge_index, row_ptr, graph_ptr, span: (
         *(row_ptr.new_empty(row_ptr.size(0) - 1) for _ in range(3)),
         edge_index.new_empty(edge_index.shape),
         row_ptr.new_empty(row_ptr.shape),
@@ -99,7 +99,9 @@ class PaddedContraction(NamedTuple):
     """Supernode k has the edges ``row_ptr[k]:row_ptr[k + 1]``; [N + 1]."""
 
 
-def contract_padded(edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, graph_ptr: Tensor) -> PaddedContraction:
+def contract_padded(
+    edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, graph_ptr: Tensor, span: int | None = None
+) -> PaddedContraction:
     """:func:`contract` and :func:`connect` on a graph with room for more: see :func:`coarsen_padded`.
 
     Args:
@@ -107,6 +109,7 @@ def contract_padded(edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, gra
         edge_index: edges [2, E], sorted, each once; only the first ``row_ptr[-1]`` are edges.
         row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1].
         graph_ptr: graph g has the nodes ``graph_ptr[g]:graph_ptr[g + 1]``; no edge joins two graphs.
+        span: the nodes of the largest graph; a small one saves time.
 
     Example:
         >>> edge_index, row_ptr = torch.tensor([[0, 1, 1, 2, 0], [1, 0, 2, 1, 0]]), torch.tensor([0, 1, 3, 4, 4])
@@ -114,7 +117,8 @@ def contract_padded(edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, gra
         >>> found.cluster, found.chosen, found.first
         (tensor([0, 1, 1, 2]), tensor([-1,  3, -1, -1]), tensor([0, 1, 3, 4]))
     """
-    return PaddedContraction(*_contract_padded(edge_score.detach(), edge_index, row_ptr, graph_ptr))
+    span = row_ptr.size(0) - 1 if span is None else span
+    return PaddedContraction(*_contract_padded(edge_score.detach(), edge_index, row_ptr, graph_ptr, span))
 
 
 def merge_padded_pairs(x: Tensor, edge_score: Tensor, parts: PaddedContraction) -> Tensor:

@@ -22,7 +22,7 @@ _activate = operator(
     "activate(Tensor x, Tensor? bias, Tensor ptr, Tensor? key, Tensor probability) -> Tensor",
     lambda x, *rest: x.new_empty(x.shape),
 )
-_activate_backward = operator(
+activate_backward = operator(
     "activate_backward(Tensor grad, Tensor out, Tensor ptr, Tensor? probability) -> (Tensor, Tensor)",
     lambda grad, out, ptr, probability: (grad.new_empty(grad.shape), grad.new_empty(ptr.size(0) - 1, grad.size(1))),
 )
@@ -64,7 +64,7 @@ class _Activate(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        grad_x, grad_bias = _activate_backward(grad, *ctx.saved_tensors)
+        grad_x, grad_bias = activate_backward(grad, *ctx.saved_tensors)
         return grad_x, grad_bias if ctx.needs_input_grad[1] else None, None, None, None
 
 

@@ -10,10 +10,16 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from compool.ops._library import operator
+from compool.ops.dropout import activate_backward
 
 _linear = operator(
     "grouped_linear(Tensor x, Tensor weight, Tensor? bias, Tensor ptr) -> Tensor",
     lambda x, weight, bias, ptr: x.new_empty(x.size(0), weight.size(1)),
+)
+_linear_activate = operator(
+    "linear_activate(Tensor x, Tensor weight, Tensor? onto, Tensor bias, Tensor ptr, Tensor? key, Tensor probability)"
+    " -> Tensor",
+    lambda x, weight, *rest: x.new_empty(x.size(0), weight.size(1)),
 )
 _outer = operator(
     "grouped_outer(Tensor left, Tensor right, Tensor ptr, bool has_sums) -> (Tensor, Tensor)",
@@ -46,6 +52,24 @@ class _Linear(torch.autograd.Function):
         has_bias = ctx.needs_input_grad[2]
         grad_weight, grad_bias = _outer(grad, x, ptr, has_bias)
         return grad_x, grad_weight, grad_bias if has_bias else None, None
+
+
+class _LinearActivate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, onto: Tensor | None, *rest: Tensor | None) -> Tensor:
+        out = _linear_activate(x, weight, onto, *rest)
+        _, ptr, key, probability = rest
+        ctx.save_for_backward(x, weight, out, ptr, None if key is None else probability)
+        return cast(Tensor, out)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, out, ptr, probability = ctx.saved_tensors
+        grad, grad_bias = activate_backward(grad, out, ptr, probability)
+        grad_x = _linear(grad, weight.transpose(1, 2), None, ptr) if ctx.needs_input_grad[0] else None
+        grad_weight, _ = _outer(grad, x, ptr, False)
+        return grad_x, grad_weight, grad if ctx.needs_input_grad[2] else None, grad_bias, None, None, None
 
 
 class _Sum(torch.autograd.Function):
@@ -91,6 +115,35 @@ def grouped_linear(x: Tensor, weight: Tensor, ptr: Tensor, bias: Tensor | None =
         tensor([ 1.,  2., 30.])
     """
     return cast(Tensor, _Linear.apply(x, weight, bias, ptr))
+
+
+def linear_activate(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    ptr: Tensor,
+    key: Tensor | None,
+    probability: Tensor,
+    onto: Tensor | None = None,
+) -> Tensor:
+    """:func:`grouped_linear`, added to `onto` if there is any, and :func:`activate`, in one pass over the result.
+
+    Args:
+        x: features [N, i].
+        weight: a weight a replica [R, o, i].
+        bias: a bias a replica [R, o].
+        ptr: replica r has the rows ``ptr[r]:ptr[r + 1]``; [R + 1]. Rows of no replica come out as zeros.
+        key: the random key of each replica, int64 [R], or None.
+        probability: of each replica [R], float32.
+        onto: features [N, o], or None.
+
+    Example:
+        >>> x, weight = torch.tensor([[1.0], [2.0]]), torch.tensor([[[1.0]], [[10.0]]])
+        >>> linear_activate(x, weight, torch.tensor([[-2.0], [3.0]]), torch.tensor([0, 1, 2]), None, torch.zeros(2))
+        tensor([[ 0.],
+                [23.]])
+    """
+    return cast(Tensor, _LinearActivate.apply(x, weight, onto, bias, ptr, key, probability))
 
 
 def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:

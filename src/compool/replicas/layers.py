@@ -55,6 +55,29 @@ def through(
     return multiply(spread(x), weight, union, bias)
 
 
+def activated(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    union: Union,
+    spread: Callable[[Tensor], Tensor],
+    dropping: tuple[Tensor | None, Tensor],
+    own: Tensor | None = None,
+) -> Tensor:
+    """:func:`through`, plus each row times `own`, the bias, ReLU and dropout by key and probability: all of that in the
+    pass of the last product, where there is one.
+    """
+    rest = (bias, union.ptr, *dropping)
+    if x.dim() == 1:
+        out = spread(multiply(x, weight, union))
+        return ops.activate(out if own is None else out + multiply(x, own, union), *rest)
+    if weight.size(2) <= weight.size(1):
+        onto = None if own is None else multiply(x, own, union)
+        return ops.linear_activate(spread(x), weight, *rest, onto)
+    out = spread(multiply(x, weight, union))
+    return ops.activate(out, *rest) if own is None else ops.linear_activate(x, own, *rest, out)
+
+
 class Linear(Module):
     """R of :class:`torch.nn.Linear`; also on features of graphs [R, B, d]."""
 
@@ -74,7 +97,7 @@ class Linear(Module):
 
 
 class GCNConv(Module):
-    """R of :class:`torch_geometric.nn.GCNConv`; `bias` is not added by :meth:`linear`."""
+    """R of :class:`torch_geometric.nn.GCNConv`."""
 
     def __init__(self, layers: Sequence[pyg.GCNConv]) -> None:
         super().__init__()
@@ -82,8 +105,7 @@ class GCNConv(Module):
         self.lin = Linear([layer.lin for layer in layers])
         self.bias = stacked(layer.bias for layer in layers)
 
-    def linear(self, x: Tensor, union: Union) -> Tensor:
-        """The layer without its bias."""
+    def _spread(self, union: Union) -> Callable[[Tensor], Tensor]:
         degree = union.degree
         if union.looped:  # a self-loop that is there already counts as the one that the layer adds
             before = torch.nn.functional.pad(torch.cumsum(union.edge_index[0] == union.edge_index[1], 0), (1, 0))
@@ -91,19 +113,20 @@ class GCNConv(Module):
         else:
             extra = torch.ones_like(degree)
         norm = (degree + extra).to(self.bias.dtype).rsqrt()
-
-        def spread(x: Tensor) -> Tensor:
-            return ops.propagate(x, union.row_ptr, union.edge_index[1], norm, norm, norm * norm * extra)
-
-        return through(x, self.lin.weight, union, spread)
+        own = norm * norm * extra
+        return lambda x: ops.propagate(x, union.row_ptr, union.edge_index[1], norm, norm, own)
 
     def forward(self, x: Tensor, union: Union) -> Tensor:
         """[N, i] to [N, o]."""
-        return add(self.linear(x, union), self.bias, union)
+        return through(x, self.lin.weight, union, self._spread(union), self.bias)
+
+    def activated(self, x: Tensor, union: Union, key: Tensor | None, probability: Tensor) -> Tensor:
+        """:meth:`forward`, ReLU and dropout."""
+        return activated(x, self.lin.weight, self.bias, union, self._spread(union), (key, probability))
 
 
 class SAGEConv(Module):
-    """R of :class:`torch_geometric.nn.SAGEConv` with the mean of neighbours; `bias` is not added by :meth:`linear`."""
+    """R of :class:`torch_geometric.nn.SAGEConv` with the mean of neighbours."""
 
     def __init__(self, layers: Sequence[pyg.SAGEConv]) -> None:
         super().__init__()
@@ -118,18 +141,19 @@ class SAGEConv(Module):
         assert self.lin_l.bias is not None
         return self.lin_l.bias
 
-    def linear(self, x: Tensor, union: Union) -> Tensor:
-        """The layer without its bias."""
+    def _spread(self, union: Union) -> Callable[[Tensor], Tensor]:
         share = union.degree.clamp(min=1).to(self.bias.dtype).reciprocal()
-
-        def spread(x: Tensor) -> Tensor:
-            return ops.propagate(x, union.row_ptr, union.edge_index[1], left=share)
-
-        return through(x, self.lin_l.weight, union, spread) + multiply(x, self.lin_r.weight, union)
+        return lambda x: ops.propagate(x, union.row_ptr, union.edge_index[1], left=share)
 
     def forward(self, x: Tensor, union: Union) -> Tensor:
         """[N, i] to [N, o]."""
-        return add(self.linear(x, union), self.bias, union)
+        others = through(x, self.lin_l.weight, union, self._spread(union), self.bias)
+        return others + multiply(x, self.lin_r.weight, union)
+
+    def activated(self, x: Tensor, union: Union, key: Tensor | None, probability: Tensor) -> Tensor:
+        """:meth:`forward`, ReLU and dropout."""
+        spread, own = self._spread(union), self.lin_r.weight
+        return activated(x, self.lin_l.weight, self.bias, union, spread, (key, probability), own)
 
 
 class BatchNorm(Module):

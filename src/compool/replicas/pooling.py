@@ -77,7 +77,7 @@ class ComponentPooling(_Scorer):
             excess, threshold = edge_score.detach() - self.threshold.to(edge_score.dtype)[union.edge_replica], 0.0
         if union.padded:
             merged, parts, edges, rows = ops.coarsen_padded(
-                excess, edge_index, union.row_ptr, threshold, self.self_loops
+                excess, edge_index, union.row_ptr, threshold, self.self_loops, union.largest
             )
             counted = union.is_edge & (edge_index[0] != edge_index[1]) if self.weights == "all" else merged
         else:
@@ -111,7 +111,7 @@ class EdgePooling(_Scorer):
             share = ops.softmax_ends(self.ends(x, union), edge_index, union.row_ptr)
         edge_score = share + self.add_to_edge_score
         if union.padded:
-            pairs = ops.contract_padded(edge_score, edge_index, union.row_ptr, union.graph_ptr)
+            pairs = ops.contract_padded(edge_score, edge_index, union.row_ptr, union.graph_ptr, union.largest)
             x = ops.merge_padded_pairs(x, edge_score, pairs)
             return x, union.coarse(pairs.edge_index, pairs.first, looped=True, row_ptr=pairs.row_ptr)
         parts = ops.contract(edge_score, edge_index, number, by_first=True)

@@ -103,7 +103,7 @@ class Network(_Stack):
                 x = layer(x, union)
                 x = x if key is None else ops.dropout(x, union.ptr, key, self.dropout)
             elif letter in CONVOLUTIONS:
-                x = ops.activate(layer.linear(x, union), layer.bias, union.ptr, key, self.dropout)
+                x = layer.activated(x, union, key, self.dropout)
             else:
                 if self.letters[at - 1] != "L":
                     x = torch.cat(levels, 2) if self.jump else readout(x, union, self.readout)

@@ -28,6 +28,8 @@ class Union:
     """The random key of each replica for this step, int64 [R]; None: nothing is random."""
     looped: bool = False
     """Whether edges may be self-loops."""
+    largest: int | None = None
+    """No graph has more nodes; None: not known."""
     padded: bool = False
     """Whether there is room for more: nodes of no replica, without edges, at the end, and (0, 0) after the edges.
 
@@ -128,6 +130,8 @@ class Graphs:
         """Features [N + 1, F], or the columns of one-hot features [N + 1]; zeros in the last row."""
         self.edge_index = F.pad(put(graphs.edge_index), (0, 1))
         """Edges [2, E + 1], numbered within their graph, sorted; (0, 0) in the last column."""
+        self.largest = int(np.diff(graphs.node_ptr).max(initial=1))
+        """No graph has more nodes."""
         shift = torch.repeat_interleave(self.node_ptr[:-1], self.edge_ptr.diff())
         self.degree = torch.bincount(self.edge_index[0, :-1] + shift, minlength=x.size(0) + 1)
         """The number of neighbours of each node [N + 1]; 0 for the last."""
@@ -151,7 +155,8 @@ class Graphs:
         shift = F.pad(graph_ptr[:-1], (0, 1)).to(self.edge_index.dtype)  # the padding is one graph more
         edge_index = self.edge_index[:, edge] + shift[graph]
         row_ptr = F.pad(torch.cumsum(self.degree[node], 0), (1, 0))
-        return self.x[node], Union(edge_index, row_ptr, graph_ptr, replicas, key, padded=room is not None)
+        padded = room is not None
+        return self.x[node], Union(edge_index, row_ptr, graph_ptr, replicas, key, False, self.largest, padded)
 
 
 def _sizes(ptr: Tensor, which: Tensor) -> Tensor:
