@@ -181,6 +181,9 @@ def test_report(tmp_path: Path) -> None:
     assert "NCI1, gin: 1 of 2 runs failed; they are not counted." in lines
     assert any("[red]own[/]" in line and "81.5 ± 1.3" in line for line in lines)
     assert (tmp_path / "here" / "figures" / "accuracy.pdf").exists()
+    result = run.invoke(app, ["report", "--store", str(path), "--out", str(tmp_path / "here"), "--pick", "worst"])
+    assert result.exit_code == 2
+    assert result.stderr == "compool: the rule that picks the epoch must be one of best, first, last; got 'worst'\n"
     (tmp_path / "file").touch()
     result = run.invoke(app, ["report", "--store", str(path), "--out", str(tmp_path / "file")])
     assert result.exit_code == 2

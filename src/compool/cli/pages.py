@@ -8,7 +8,10 @@ import typer
 from compool.cli._app import DataFolder, app, stop
 
 
-@app.command(epilog="Examples:  `compool report`,  `compool report --store out/communities.sqlite --graphs`")
+@app.command(
+    epilog="Examples:  `compool report`,  `compool report --store out/communities.sqlite --graphs`,  "
+    "`compool report --pick last --out out/last`"
+)
 def report(
     store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
     out: Annotated[
@@ -19,6 +22,13 @@ def report(
         bool,
         typer.Option("--graphs", help="Train a network for each data set that has none kept, to look into graphs."),
     ] = False,
+    pick: Annotated[
+        str,
+        typer.Option(
+            metavar="RULE",
+            help="The epoch that counts: best, of validation accuracy, the latest of equals; first, of equals; last.",
+        ),
+    ] = "best",
 ) -> None:
     """Write tables, figures, and a page that needs no network, from the runs of a study."""
     from rich.console import Console
@@ -30,7 +40,7 @@ def report(
     if out is not None and out.exists() and not out.is_dir():
         raise stop(f"--out {out} is no folder")
     try:
-        study, path = write_report(store, out, data, graphs)
+        study, path = write_report(store, out, data, graphs, pick)
     except (ValueError, OSError) as error:
         raise stop(str(error)) from None
     console = Console() if Console().is_terminal else Console(width=160)
@@ -42,7 +52,9 @@ def report(
     print(f"report: {path}")
 
 
-def write_report(store: Path, out: Path | None, data: Path | None, graphs: bool) -> tuple[Any, Path]:
+def write_report(
+    store: Path, out: Path | None, data: Path | None, graphs: bool, pick: str = "best"
+) -> tuple[Any, Path]:
     """Write a report, and say on the way what is being done."""
     from rich.console import Console
 
@@ -53,7 +65,7 @@ def write_report(store: Path, out: Path | None, data: Path | None, graphs: bool)
         def told(block: Any, epoch: int, curves: Any) -> None:
             status.update(f"training {block.name}, to look into graphs: epoch {epoch} of {block.recipe.epochs}")
 
-        return report(store, out, data, graphs, status.update, told)
+        return report(store, out, data, graphs, status.update, told, pick)
 
 
 @app.command(

@@ -13,6 +13,7 @@ from compool.study.formats import as_csv, latex, markdown
 from compool.study.levels import LARGEST, Shown, look
 from compool.study.networks import chosen_run, model_path, network_of, recipe_of
 from compool.study.page import graph_page, report_page
+from compool.study.pick import BEST
 from compool.study.results import Study, collect
 from compool.study.run import Report
 from compool.study.store import Store
@@ -38,6 +39,7 @@ def report(
     train: bool = False,
     said: Callable[[str], None] = lambda text: None,
     told: Report | None = None,
+    pick: str = BEST,
 ) -> tuple[Study, Path]:
     """Write the report of a study: tables, figures, and ``index.html``, last. What is there already is replaced.
 
@@ -48,6 +50,7 @@ def report(
         train: train a network for each data set that has none kept, to look into its graphs.
         said: called with what is being done.
         told: called after each epoch of such a training.
+        pick: which epoch of a training counts: see :data:`~compool.study.pick.PICKS`.
 
     Returns:
         What is shown, and the page's path.
@@ -59,7 +62,8 @@ def report(
         ('index.html', ('There are no runs.',))
     """
     said("reading the runs")
-    study = collect(Store(store).runs())
+    runs = list(Store(store).runs())
+    study = collect(runs, pick)
     out = out or report_folder(store)
     (out / "tables").mkdir(parents=True, exist_ok=True)
     made = tables(study)
@@ -69,7 +73,7 @@ def report(
     for name, figure in figures(study):
         said(f"drawing {name}")
         save(figure, out / "figures", name)
-    shown, notes = _graphs(store, study, folder, train, said, told)
+    shown, notes = _graphs(store, collect(runs), folder, train, said, told)  # networks are of the best epoch
     write_text(out / "index.html", report_page(study, made, shown, store.name, notes))
     return study, out / "index.html"
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compool.data import paper
+from compool.study.pick import BEST, check, pick
 from compool.study.recipe import INSTEAD, METHODS
 from compool.study.statistics import LEVEL, Comparison, Summary, compare, describe, holm, t_test
 from compool.study.store import Run
@@ -126,6 +127,8 @@ class Study:
     warnings: tuple[str, ...]
     number: int
     """Runs in the store."""
+    pick: str = BEST
+    """Which epoch of a training counts."""
 
     @cached_property
     def holm(self) -> dict[tuple[str, str, str], float | None]:
@@ -170,21 +173,22 @@ class Study:
         return list(dict.fromkeys(row.dataset for row in self.rows))
 
 
-def collect(runs: Iterable[Run]) -> Study:
+def collect(runs: Iterable[Run], rule: str = BEST) -> Study:
     """Sort runs into rows of results, in the order of the paper, and note what is missing, failed or mixed.
 
     Where runs of one data set, method and recipe have different settings or seeds, those with most runs are taken; of
-    equals, those of the lowest seed, then the latest.
+    equals, those of the lowest seed, then the latest. `rule` says which epoch counts: see :mod:`compool.study.pick`.
 
     Example:
         >>> collect([]).warnings
         ('There are no runs.',)
     """
+    check(rule)
     groups: dict[tuple[str, str, str], dict[tuple[str, int], list[Run]]] = {}
     number = 0
     for run in runs:
         variants = groups.setdefault((run.dataset, run.recipe, run.method), {})
-        variants.setdefault((run.recipe_checksum, run.seed), []).append(run)
+        variants.setdefault((run.recipe_checksum, run.seed), []).append(pick(run, rule))
         number += 1
     warnings = [] if groups else ["There are no runs."]
     rows: dict[tuple[str, str], dict[str, Result]] = {}
@@ -202,7 +206,7 @@ def collect(runs: Iterable[Run]) -> Study:
     made = tuple(Row(dataset, recipe, results) for (dataset, recipe), results in rows.items())
     found = {method for row in made for method in row.results}
     methods = tuple(sorted(found | set(METHODS), key=_method_order)) if made else METHODS
-    return Study(made, methods, (*warnings, *_gaps(made, methods), *_mixed(made)), number)
+    return Study(made, methods, (*warnings, *_gaps(made, methods), *_mixed(made)), number, rule)
 
 
 def _gaps(rows: Sequence[Row], methods: Sequence[str]) -> Iterable[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from compool.data import paper
 from compool.study.formats import Cell, Table
+from compool.study.pick import PICKS
 from compool.study.results import OURS, Result, Row, Study
 from compool.study.statistics import LEVEL, TEST_TO_TRAIN, Summary
 
@@ -53,7 +54,7 @@ def accuracy(study: Study) -> Table:
                 )
         rows.append(tuple(cells))
     note = (
-        "Test accuracy in percent, mean ± standard deviation over runs, at the epoch of best validation accuracy. Bold:"
+        f"Test accuracy in percent, mean ± standard deviation over runs, {PICKS[study.pick]}. Bold:"
         f" better than every other method here by the paper's t-test at {LEVEL}; underlined: not told from the best."
     )
     return Table("accuracy", "Accuracy", tuple(header), tuple(rows), note, tuple(records))

@@ -1,11 +1,13 @@
-"""Training on sets as large as REDDIT-MULTI-5K and -12K: what a replica and an epoch take.
+"""What an epoch takes, of replicas trained together: seconds after the first, validation and test included, and memory.
 
-    python benchmarks/stand_in.py     # a hundredth of the graphs, two replicas, on the CPU
-    python benchmarks/stand_in.py --device cuda --share 1 --replicas 25
+    python benchmarks/epoch.py PROTEINS NCI1 --data FOLDER --method component,none,topk,sag,edge
+    python benchmarks/epoch.py COLLAB --data FOLDER --method edgepool --device cuda --replicas 100 --profile
+    python benchmarks/epoch.py          # sets as large as REDDIT-MULTI-5K and -12K: a hundredth of their graphs
+    python benchmarks/epoch.py --device cuda --share 1 --replicas 25
 
-The sets are made up: as many graphs, nodes, edges and classes as the paper's Table 1 says, sizes spread as those of
+REDDIT-MULTI is made up: as many graphs, nodes, edges and classes as the paper's Table 1 says, sizes spread as those of
 REDDIT-BINARY, each graph a tree in which most nodes answer an early one, and some edges more. How early depends on the
-class. So the loss can fall; no accuracy is claimed. Time: of an epoch after the first, validation and test included.
+class. So the loss can fall; no accuracy is claimed.
 """
 
 import sys
@@ -16,6 +18,7 @@ if __name__ == "__main__":
 import argparse
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +26,14 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
+from torch.profiler import ProfilerActivity, profile
 
 from compool import data, study
 from compool.data.paper import TABLE_1
 from compool.replicas.trainer import Curves
+from compool.study.run import load
 
-SETS = ("REDDIT-MULTI-5K", "REDDIT-MULTI-12K")
+MADE_UP = ("REDDIT-MULTI-5K", "REDDIT-MULTI-12K")
 SPREAD, LARGEST = 1.0, 4000  # of the logarithm of the sizes, and nodes of a graph: about as REDDIT-BINARY
 console = Console(width=120)
 
@@ -60,28 +65,28 @@ def _counting(numbers: np.ndarray) -> np.ndarray:
     return np.arange(numbers.sum()) - np.repeat(np.cumsum(numbers) - numbers, numbers)
 
 
-def trained(graphs: data.GraphSet, method: str, replicas: int, epochs: int, device: str) -> dict[str, Any]:
+def trained(graphs: data.GraphSet, recipe: study.Recipe, replicas: int, device: str) -> dict[str, Any]:
     """Train a few epochs: seconds of one, bytes a replica, and the losses."""
-    recipe = study.recipe(method, graphs.name, epochs=epochs)
-    ends, losses = [], []
+    ends, losses, whole = [], [], study.recipe(recipe.method, recipe.dataset)
 
     def note(_: study.Block, epoch: int, curves: Curves) -> None:
         ends.append(time.perf_counter())
         losses.append(float(curves.loss[-1].mean()))
-        console.print(f"{graphs.name} {method}: epoch {epoch} of {epochs}, loss {losses[-1]:.4f}", highlight=False)
+        done = f"epoch {epoch} of {recipe.epochs}, loss {losses[-1]:.4f}"
+        console.print(f"{recipe.dataset} {recipe.method}: {done}", highlight=False)
 
     before = _peak(device, reset=True)
     runs = study.train_block(study.Block(recipe, 0, tuple(range(replicas)), device=device), note, graphs)
-    seconds = (ends[-1] - ends[0]) / (epochs - 1)
+    seconds = (ends[-1] - ends[0]) / (recipe.epochs - 1)
     return {
-        "set": graphs.name,
-        "method": method,
+        "set": recipe.dataset,
+        "method": recipe.method,
         "graphs": len(graphs),
         "nodes": graphs.num_nodes / len(graphs),
         "edges": graphs.num_edges / 2 / len(graphs),
         "replicas": replicas,
         "seconds": seconds,
-        "hours": seconds * study.recipe(method, graphs.name).epochs / 3600,
+        "hours": seconds * whole.epochs / 3600,
         "bytes": (_peak(device) - before) / replicas,
         "losses": losses,
         "failed": sum(run.status == "failed" for run in runs),
@@ -100,20 +105,39 @@ def _peak(device: str, reset: bool = False) -> int:
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
+def profiled(graphs: data.GraphSet, recipe: study.Recipe, replicas: int, device: str) -> None:
+    """Where the time of two epochs goes."""
+    activity = ProfilerActivity.CUDA if device == "cuda" else ProfilerActivity.CPU
+    with profile(activities=[activity]) as seen:
+        study.train_block(study.Block(recipe, 0, tuple(range(replicas)), device=device), graphs=graphs)
+    spent = "self_device_time_total" if device == "cuda" else "self_cpu_time_total"
+    rows = sorted(seen.key_averages(), key=lambda row: -getattr(row, spent))
+    total = sum(getattr(row, spent) for row in rows)
+    for row in rows[:15]:
+        share, each = getattr(row, spent) / total, getattr(row, spent) / row.count
+        console.print(f"{share:6.1%} {each:9.1f} µs × {row.count:<6d} {row.key[:80]}", highlight=False)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", nargs="*", default=SETS, metavar="|".join(SETS))
+    parser.add_argument("sets", nargs="*", default=MADE_UP, metavar="SET")
+    parser.add_argument("--data", type=Path, help="folder with data sets")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--share", type=float, default=0.01, help="of the graphs")
+    parser.add_argument("--share", type=float, default=0.01, help="of the graphs of sets that are made up")
     parser.add_argument("--replicas", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--method", default="component,edgepool,gin")
+    parser.add_argument("--profile", action="store_true", help="say where the time goes, in two epochs more")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
     args = parser.parse_args()
     found = []
     for name in args.sets:
-        graphs = made_up(name, args.share)
-        found += [trained(graphs, one, args.replicas, args.epochs, args.device) for one in args.method.split(",")]
+        recipes = [study.recipe(method, name, epochs=args.epochs) for method in args.method.split(",")]
+        graphs = made_up(name, args.share) if name in MADE_UP else load(recipes[0], args.data)
+        for recipe in recipes:
+            found.append(trained(graphs, recipe, args.replicas, args.device))
+            if args.profile:
+                profiled(graphs, replace(recipe, epochs=2), args.replicas, args.device)
     table = Table(title=f"{args.replicas} replicas, {args.device}")
     for heading in ("set", "method", "graphs", "nodes, edges", "s an epoch", "the recipe, h", "GB a replica", "loss"):
         table.add_column(heading, justify="left" if heading in ("set", "method") else "right")

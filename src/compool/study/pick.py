@@ -1,0 +1,41 @@
+"""Which epoch of a training counts."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from compool.study.store import Run
+
+BEST = "best"
+PICKS = {
+    BEST: "at the epoch of best validation accuracy",
+    "first": "at the first epoch of best validation accuracy",
+    "last": "at the last epoch",
+}
+"""The rules, and how a report puts them. Of equal validation accuracies, ``best`` takes the latest, as trainings do."""
+
+
+def check(rule: str) -> None:
+    """A rule must be one of these.
+
+    Example:
+        >>> check("last")
+    """
+    if rule not in PICKS:
+        raise ValueError(f"the rule that picks the epoch must be one of {', '.join(PICKS)}; got {rule!r}")
+
+
+def pick(run: Run, rule: str = BEST) -> Run:
+    """A run as it would have been by another rule: test and validation accuracy and nodes kept at another epoch."""
+    check(rule)
+    if rule == BEST or run.status != "done":
+        return run
+    validation = run.curves.get("validation") or []
+    if not validation:
+        raise ValueError(
+            f"{run.dataset}, {run.method}, replica {run.replica} has no curves, and only the best epoch can be picked;"
+            " compool runs --curves exports them"
+        )
+    at = int(np.argmax(validation)) if rule == "first" else len(validation) - 1
+    curves = run.curves
+    return replace(run, test=curves["test"][at], validation=validation[at], epoch=at + 1, kept=list(curves["kept"][at]))
