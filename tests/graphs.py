@@ -66,3 +66,12 @@ SHAPES = {
     "no edges": (1000, torch.empty(2, 0, dtype=torch.long)),
     "no nodes": (0, torch.empty(2, 0, dtype=torch.long)),
 }
+
+
+def flat_set() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """A path, no nodes, a node without edges, and a clique: where their nodes, edges and rows begin, and the edges."""
+    edges = [torch.cat([one, one.flip(0)], 1).unique(dim=1) for one in (path(3), path(1), path(1), clique(5))]
+    nodes, number = torch.tensor([3, 0, 1, 5]), torch.tensor([one.size(1) for one in edges])
+    degree = torch.cat([torch.bincount(one[0], minlength=int(n)) for one, n in zip(edges, nodes, strict=True)])
+    pointers = (torch.cat([torch.zeros_like(n[:1]), n.cumsum(0)]) for n in (nodes, number, degree))
+    return *pointers, torch.cat(edges, 1).int()

@@ -13,7 +13,7 @@ from numba import njit
 
 from compool._jit import jit
 from compool.ops import _numba, _numba_layers, _torch, _torch_layers
-from tests.graphs import SHAPES, Graph, graphs, random_graph
+from tests.graphs import SHAPES, Graph, flat_set, graphs, random_graph
 
 
 def public(*modules: ModuleType) -> set[str]:
@@ -105,6 +105,13 @@ def test_shapes(shape: str) -> None:
     check_all(edge_index, num_nodes)
 
 
+@pytest.mark.parametrize("which", [[3, 0, -1, 2, 1, 3], [-1, -1], [1], []])
+@pytest.mark.parametrize("room", [(-1, -1), (20, 50)])
+def test_gather_graphs(which: list[int], room: tuple[int, int]) -> None:
+    args = (torch.tensor(which, dtype=torch.long), *flat_set(), *room)
+    same(_numba_layers.gather_graphs(*args), _torch_layers.gather_graphs(*args))
+
+
 def test_the_order_of_float32_scores() -> None:
     values = torch.cat(
         [torch.randn(999), torch.tensor([0.0, -0.0, 1e-40, -1e-40, 3e38, -3e38]), torch.randn(99).round()]
@@ -165,6 +172,7 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
         "segment_norm": (x, x[:3], x[3:6], thirds, 0.01, True),
         "segment_norm_backward": (grad, x, x, x[:3], x[3:6], x[6:9] ** 2, thirds, 0.01, True),
         "segment_repeat": (x[:3], thirds, 20),
+        "gather_graphs": (torch.tensor([2, -1, 0]), thirds, ptr[thirds], ptr, edge_index, -1, -1),
         "fold_key": (torch.arange(3), torch.tensor(7), 0),
         "drop": (x, thirds, torch.arange(3), torch.full((3,), 0.5)),
         "activate": (x, x[:3], thirds, torch.arange(3), torch.full((3,), 0.5)),

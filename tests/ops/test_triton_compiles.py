@@ -11,7 +11,8 @@ import pytest
 MODULES = ("_triton_kernels", "_triton_merge_kernels", "_triton_padded_kernels", "_triton_layer_kernels")
 # Pointers are to float32, and other arguments are int32, unless their names say otherwise
 TYPES = {
-    "*i64": "ptr row_ptr graph_ptr key number limit cluster first graph batch table keys root order source target",
+    "*i64": "which node_ptr edge_ptr edge_start node rows ptr row_ptr graph_ptr key number limit cluster first graph"
+    " batch table keys root order source target",
     "*i32": "edge_index neighbour parent rank flags is_root is_first short_keys edge_of",
     "*i1": "merged counted alone",
     "i32": "stride last plus",
@@ -20,6 +21,7 @@ OTHERWISE = {
     ("fold_key", "out"): "*i64",
     ("split_keys", "out"): "*i64",
     ("place_edges", "out"): "*i32",
+    ("gather_graphs", "out"): "*i32",
     ("row_starts", "row_ptr"): "*i64",
 }
 CONSTANTS = {

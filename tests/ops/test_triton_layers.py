@@ -12,7 +12,7 @@ pytest.importorskip("triton", reason="needs triton")
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")  # numpy's, in the interpreter: hashes wrap
 
 from compool.ops import _torch, _torch_layers, _triton_layers, _triton_padded  # noqa: E402
-from tests.graphs import star  # noqa: E402
+from tests.graphs import flat_set, star  # noqa: E402
 from tests.ops.test_kernels import public  # noqa: E402
 from tests.ops.test_triton import DEVICE, INTERPRETED, undirected  # noqa: E402
 
@@ -53,6 +53,13 @@ def test_products(inputs: int, outputs: int) -> None:
         both("linear_activate", x, weight, onto, bias, PTR, key, PROBABILITY, **close)
     both("grouped_outer", grad, x, PTR, True, **close)
     both("grouped_outer", grad, x, PTR, False, **close)
+
+
+@pytest.mark.parametrize("which", [[3, 0, -1, 2, 1, 3], [-1, -1], [1], []])
+@pytest.mark.parametrize("room", [(-1, -1), (20, 50)])
+def test_gather_graphs(which: list[int], room: tuple[int, int]) -> None:
+    given = (torch.tensor(which, dtype=torch.long), *flat_set())
+    both("gather_graphs", *(t.to(DEVICE) for t in given), *room)
 
 
 def test_keys() -> None:

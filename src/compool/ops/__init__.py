@@ -23,6 +23,7 @@ from compool.ops.contract import (
 )
 from compool.ops.dropout import activate, drop_pairs, dropout, fold
 from compool.ops.edge_features import connect_features, score_edges
+from compool.ops.gather import Gathered, gather_graphs
 from compool.ops.grouped import grouped_linear, linear_activate, segment_repeat, segment_sum
 from compool.ops.in_place import InPlace, pool_in_place, row_pointer
 from compool.ops.lift import lift
@@ -37,6 +38,7 @@ __all__ = [
     "Coarse",
     "Components",
     "Contraction",
+    "Gathered",
     "InPlace",
     "PaddedCoarse",
     "PaddedContraction",
@@ -54,6 +56,7 @@ __all__ = [
     "drop_pairs",
     "dropout",
     "fold",
+    "gather_graphs",
     "grouped_linear",
     "lift",
     "linear_activate",

@@ -1,11 +1,13 @@
 """CPU kernels of replicas' layers with numba: see `_numba`."""
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from compool.ops import _numba_layer_kernels as kernels
 from compool.ops._numba import _empty_like, _ready
+from compool.ops.gather import sizes
 
 
 def _rows(like: Tensor, number: int, ptr: Tensor) -> Tensor:
@@ -13,6 +15,19 @@ def _rows(like: Tensor, number: int, ptr: Tensor) -> Tensor:
     out = _empty_like(like, number)
     out[int(ptr[-1]) :].zero_()
     return out
+
+
+def gather_graphs(
+    which: Tensor, node_ptr: Tensor, edge_ptr: Tensor, row_ptr: Tensor, edge_index: Tensor, nodes: int, edges: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    if nodes == -1:
+        nodes, edges = (int(sizes(ptr, which).sum()) for ptr in (node_ptr, edge_ptr))
+    graph_ptr = torch.empty(which.size(0) + 1, dtype=torch.long)
+    node, rows = _empty_like(node_ptr, nodes), _empty_like(node_ptr, nodes + 1)
+    out = torch.from_numpy(np.zeros((2, edges), edge_index.numpy().dtype))
+    given = (which.contiguous(), node_ptr, edge_ptr, row_ptr, edge_index, graph_ptr, node, rows, out)
+    kernels.gather_graphs(*(t.numpy() for t in given))
+    return graph_ptr, node, rows, out
 
 
 def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:

@@ -5,7 +5,9 @@ from torch import Tensor
 
 from compool.ops import _torch_layers
 from compool.ops import _triton_layer_kernels as kernels
-from compool.ops._triton_launch import launch, over, power, wide
+from compool.ops import _triton_padded_kernels as padded
+from compool.ops._triton_launch import launch, over, power, strided, wide
+from compool.ops.gather import sizes
 
 
 def _precision() -> str:
@@ -29,6 +31,34 @@ def _tiles(x: Tensor, ptr: Tensor, size: int = 8192) -> tuple[tuple[int, int], d
     rows = max(16, size // columns)
     tile = {"D": x.size(1), "SEGMENTS": _segments(ptr), "ROWS": rows, "COLUMNS": columns}
     return (x.size(0) // rows + ptr.size(0), *over(x.size(1), columns)), tile
+
+
+def gather_graphs(
+    which: Tensor, node_ptr: Tensor, edge_ptr: Tensor, row_ptr: Tensor, edge_index: Tensor, nodes: int, edges: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    pointers = (torch.cumsum(sizes(ptr, which), 0) for ptr in (node_ptr, edge_ptr))
+    graph_ptr, edge_start = (torch.nn.functional.pad(pointer, (1, 0)) for pointer in pointers)
+    if nodes == -1:
+        nodes, edges = torch.stack([graph_ptr[-1], edge_start[-1]]).tolist()
+    node = node_ptr.new_full((nodes,), row_ptr.size(0) - 1)
+    rows, out = edge_start[-1:].repeat(nodes + 1), edge_index.new_zeros(2, edges)
+    if which.numel():
+        source, stride = strided(edge_index)
+        given = (
+            which.contiguous(),
+            node_ptr,
+            edge_ptr,
+            row_ptr,
+            source,
+            stride,
+            graph_ptr,
+            edge_start,
+            node,
+            rows,
+            out,
+        )
+        launch(padded.gather_graphs, (which.numel(),), *given, nodes, edges, BLOCK=1024)
+    return graph_ptr, node, rows, out
 
 
 def grouped_linear(x: Tensor, weight: Tensor, bias: Tensor | None, ptr: Tensor) -> Tensor:

@@ -74,7 +74,9 @@ def contract_padded(
     keys, edge_of = row_ptr.new_full((number,), 2**63 - 1), torch.full_like(row_ptr[:-1], -1, dtype=torch.int32)
     launch(padded.contraction_keys, grid, edge_score.contiguous(), row_ptr, graph_ptr, keys, BLOCK=EDGES)
     order = keys.sort(stable=True).indices
-    launch(padded.contract, grid, order, edges, stride, row_ptr, graph_ptr, edge_of, BLOCK=EDGES, num_warps=1)
+    # The largest graph takes longest: where graphs are dense, in few large blocks; else most are one block
+    block, warps = (2048, 4) if number >= 16 * num_nodes else (512, 1)
+    launch(padded.contract, grid, order, edges, stride, row_ptr, graph_ptr, edge_of, BLOCK=block, num_warps=warps)
     nodes = torch.arange(num_nodes, dtype=torch.int32, device=edges.device)
     ends = edges.index_select(1, torch.where(edge_of < 0, nodes % number, edge_of))  # spread out what is not used
     root = torch.where(edge_of < 0, nodes, ends.amin(0).int())

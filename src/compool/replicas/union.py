@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from compool import ops
 from compool.data import Features, GraphSet
+from compool.ops.gather import sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,20 +126,20 @@ class Graphs:
         else:
             assert features.column is not None
             x = put(features.column)
-        # Padding is read from one more node and one more edge
+        # Padding is read from one more node
         self.x = torch.cat([x, torch.zeros_like(x[:1])])
         """Features [N + 1, F], or the columns of one-hot features [N + 1]; zeros in the last row."""
-        self.edge_index = F.pad(put(graphs.edge_index), (0, 1))
-        """Edges [2, E + 1], numbered within their graph, sorted; (0, 0) in the last column."""
+        self.edge_index = put(graphs.edge_index)
+        """Edges [2, E], numbered within their graph, sorted."""
         self.largest = int(np.diff(graphs.node_ptr).max(initial=1))
         """No graph has more nodes."""
         shift = torch.repeat_interleave(self.node_ptr[:-1], self.edge_ptr.diff())
-        self.degree = torch.bincount(self.edge_index[0, :-1] + shift, minlength=x.size(0) + 1)
-        """The number of neighbours of each node [N + 1]; 0 for the last."""
+        self.row_ptr = row_pointer(self.edge_index[0] + shift, graphs.num_nodes)
+        """Node i has the edges row_ptr[i] to row_ptr[i + 1]; [N + 1]."""
 
     def room(self, graphs: Tensor) -> Room:
         """What the largest of some steps [steps, R, B] needs; −1 stands for no graph."""
-        totals = [_sizes(ptr, graphs).sum((1, 2)).amax() for ptr in (self.node_ptr, self.edge_ptr)]
+        totals = [sizes(ptr, graphs).sum((1, 2)).amax() for ptr in (self.node_ptr, self.edge_ptr)]
         return Room(*torch.stack(totals).tolist())
 
     def union(self, graphs: Tensor, key: Tensor | None = None, room: Room | None = None) -> tuple[Tensor, Union]:
@@ -149,34 +150,10 @@ class Graphs:
             key: each replica's random key for this step, int64 [R].
             room: pad the union to this size. What has no room there is lost: see :meth:`room`.
         """
-        replicas, flat = graphs.size(0), graphs.reshape(-1)
-        graph_ptr, _, node = _gather(self.node_ptr, flat, room and room.nodes)
-        _, graph, edge = _gather(self.edge_ptr, flat, room and room.edges)
-        shift = F.pad(graph_ptr[:-1], (0, 1)).to(self.edge_index.dtype)  # the padding is one graph more
-        edge_index = self.edge_index[:, edge] + shift[graph]
-        row_ptr = F.pad(torch.cumsum(self.degree[node], 0), (1, 0))
-        padded = room is not None
-        return self.x[node], Union(edge_index, row_ptr, graph_ptr, replicas, key, False, self.largest, padded)
-
-
-def _sizes(ptr: Tensor, which: Tensor) -> Tensor:
-    return torch.where(which >= 0, ptr[which + 1] - ptr[which], 0)
-
-
-def _gather(ptr: Tensor, which: Tensor, room: int | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Where each chosen segment begins in the result; the segment at each of its places, and the element of the source.
-
-    With `room`, the result has that size, and its end is a segment more, each place of which is the source's end.
-    """
-    size = _sizes(ptr, which)
-    offset = F.pad(torch.cumsum(size, 0), (1, 0))
-    if room is None:
-        segment = torch.repeat_interleave(size)
-    else:
-        segment = torch.repeat_interleave(torch.diff(offset, append=offset.new_full((1,), room)), output_size=room)
-    place = torch.arange(segment.size(0), device=ptr.device)
-    found = place + F.pad(ptr[which] - offset[:-1], (0, 1))[segment]
-    return offset, segment, found if room is None else torch.where(place < offset[-1], found, ptr[-1])
+        source = (self.node_ptr, self.edge_ptr, self.row_ptr, self.edge_index)
+        graph_ptr, node, row_ptr, edge_index = ops.gather_graphs(graphs.reshape(-1), *source, room)
+        known = (edge_index, row_ptr, graph_ptr, graphs.size(0), key)
+        return self.x[node], Union(*known, largest=self.largest, padded=room is not None)
 
 
 def _segment(ptr: Tensor, number: int) -> Tensor:
