@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-MODULES = ("_triton_kernels", "_triton_merge_kernels", "_triton_padded_kernels", "_triton_layer_kernels")
+MODULES = (
+    "_triton_kernels",
+    "_triton_merge_kernels",
+    "_triton_padded_kernels",
+    "_triton_layer_kernels",
+    "_triton_product_kernels",
+)
 # Pointers are to float32, and other arguments are int32, unless their names say otherwise
 TYPES = {
     "*i64": "which node_ptr edge_ptr edge_start node rows ptr row_ptr graph_ptr key number limit cluster first graph"

@@ -6,6 +6,7 @@ from torch import Tensor
 from compool.ops import _torch_layers
 from compool.ops import _triton_layer_kernels as kernels
 from compool.ops import _triton_padded_kernels as padded
+from compool.ops import _triton_product_kernels as products
 from compool.ops._triton_launch import launch, over, power, strided, wide
 from compool.ops.gather import sizes
 
@@ -43,21 +44,9 @@ def gather_graphs(
     node = node_ptr.new_full((nodes,), row_ptr.size(0) - 1)
     rows, out = edge_start[-1:].repeat(nodes + 1), edge_index.new_zeros(2, edges)
     if which.numel():
-        source, stride = strided(edge_index)
-        given = (
-            which.contiguous(),
-            node_ptr,
-            edge_ptr,
-            row_ptr,
-            source,
-            stride,
-            graph_ptr,
-            edge_start,
-            node,
-            rows,
-            out,
-        )
-        launch(padded.gather_graphs, (which.numel(),), *given, nodes, edges, BLOCK=1024)
+        source = (which.contiguous(), node_ptr, edge_ptr, row_ptr, *strided(edge_index))
+        to = (graph_ptr, edge_start, node, rows, out)
+        launch(padded.gather_graphs, (which.numel(),), *source, *to, nodes, edges, BLOCK=1024)
     return graph_ptr, node, rows, out
 
 
@@ -100,9 +89,9 @@ def _linear(
     args = (x.contiguous(), weight, *extra, ptr, out, number, ptr.size(0) - 1)
     has = {"HAS_BIAS": bias is not None, "HAS_ONTO": onto is not None, "HAS_KEY": key is not None, "RELU": relu}
     precision = _precision() if x.dtype == torch.float32 else "tf32"  # half precision has products of its own
-    sizes = {"INPUTS": inputs, "OUTPUTS": outputs, "SEGMENTS": _segments(ptr), "CHUNK": chunk}
+    shape = {"INPUTS": inputs, "OUTPUTS": outputs, "SEGMENTS": _segments(ptr), "CHUNK": chunk}
     grid = (number // chunk + ptr.size(0), *over(outputs, columns))
-    launch(kernels.grouped_linear, grid, *args, PRECISION=precision, **has, **sizes, **tile)
+    launch(products.grouped_linear, grid, *args, PRECISION=precision, **has, **shape, **tile)
     return out
 
 
@@ -118,7 +107,7 @@ def grouped_outer(left: Tensor, right: Tensor, ptr: Tensor, has_sums: bool) -> t
         tile = {"SEGMENTS": _segments(ptr), "CHUNK": chunk, "ROWS": 32, "LEFT": tall, "RIGHT": narrow}
         tile["num_warps"] = 8 if tall == 128 else 4
         grid = (number // chunk + ptr.size(0), *over(a, tall), *over(b, narrow))
-        launch(kernels.grouped_outer, grid, *args, A=a, B=b, HAS_SUMS=has_sums, PRECISION=_precision(), **tile)
+        launch(products.grouped_outer, grid, *args, A=a, B=b, HAS_SUMS=has_sums, PRECISION=_precision(), **tile)
     return out.to(left.dtype), sums.to(left.dtype)
 
 
