@@ -112,6 +112,13 @@ def test_gather_graphs(which: list[int], room: tuple[int, int]) -> None:
     same(_numba_layers.gather_graphs(*args), _torch_layers.gather_graphs(*args))
 
 
+@pytest.mark.parametrize("room", [(20, 40), (12, 50)])
+def test_graphs_without_room(room: tuple[int, int]) -> None:
+    for module in (_numba_layers, _torch_layers):
+        with pytest.raises(ValueError, match=f"have 13 nodes and 44 edges, and room for {room[0]} and {room[1]}"):
+            module.gather_graphs(torch.tensor([3, 0, 3]), *flat_set(), *room)
+
+
 def test_the_order_of_float32_scores() -> None:
     values = torch.cat(
         [torch.randn(999), torch.tensor([0.0, -0.0, 1e-40, -1e-40, 3e38, -3e38]), torch.randn(99).round()]

@@ -1,5 +1,5 @@
 """Every kernel of `_triton_layers` against its namesake in `_torch_layers`, with rows that belong to no replica; and
-`coarsen_padded`. On a GPU, or else under Triton's interpreter.
+those of `_triton_padded` that replicas use. On a GPU, or else under Triton's interpreter.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ pytest.importorskip("triton", reason="needs triton")
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")  # numpy's, in the interpreter: hashes wrap
 
 from compool.ops import _torch, _torch_layers, _triton_layers, _triton_padded  # noqa: E402
-from tests.graphs import flat_set, star  # noqa: E402
+from tests.graphs import clique, flat_set, star  # noqa: E402
 from tests.ops.test_kernels import public  # noqa: E402
 from tests.ops.test_triton import DEVICE, INTERPRETED, undirected  # noqa: E402
 
@@ -53,6 +53,32 @@ def test_products(inputs: int, outputs: int) -> None:
         both("linear_activate", x, weight, onto, bias, PTR, key, PROBABILITY, **close)
     both("grouped_outer", grad, x, PTR, True, **close)
     both("grouped_outer", grad, x, PTR, False, **close)
+
+
+def test_products_of_long_segments() -> None:
+    """More rows than a program takes."""
+    ptr = torch.tensor([0, 1100, 1100, 1105], device=DEVICE)
+    x, grad = torch.randn(1110, 5, device=DEVICE), torch.randn(1110, 3, device=DEVICE)
+    weight, bias = torch.randn(3, 3, 5, device=DEVICE), torch.randn(3, 3, device=DEVICE)
+    close = {"rtol": 1e-5, "atol": 1e-4}
+    both("grouped_linear", x, weight, bias, ptr, **close)
+    both("linear_activate", x, weight, grad, bias, ptr, KEY[:3], PROBABILITY[:3], **close)
+    both("grouped_outer", grad, x, ptr, True, **close)
+
+
+def test_products_in_half_precision() -> None:
+    x, weight, bias = rows(20).half(), torch.randn(4, 6, 20, device=DEVICE).half(), rows(6)[:4].half()
+    both("grouped_linear", x, weight, bias, PTR, rtol=1e-2, atol=1e-2)
+    both("linear_activate", x, weight, rows(6).half(), bias, PTR, KEY, PROBABILITY, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
+def test_products_of_infinity() -> None:
+    x = torch.tensor([[torch.inf, 1.0], [-torch.inf, 1.1], [torch.nan, 1.0], [1.2, 0.7]], device=DEVICE)
+    for bits in (0x7FFFFFFF, 0x7F800001):  # CUDA's own NaN, and one that rounding makes infinity of
+        x[2, 0] = torch.tensor(bits, dtype=torch.int32).view(torch.float32)
+        weight = torch.tensor([[[1.0, 2.0], [1.3, -0.4]]], device=DEVICE)
+        both("grouped_linear", x, weight, None, torch.tensor([0, 4], device=DEVICE), equal_nan=True)
 
 
 @pytest.mark.parametrize("which", [[3, 0, -1, 2, 1, 3], [-1, -1], [1], []])
@@ -98,9 +124,9 @@ def test_rows(width: int, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("width", [1, 5, 130])
-@pytest.mark.parametrize("shape", ["star", "dense"])
+@pytest.mark.parametrize("shape", ["star", "dense", "long"])
 def test_propagate(shape: str, width: int) -> None:
-    number, edges = INTERPRETED[shape]
+    number, edges = (INTERPRETED | {"long": (616, torch.cat([clique(105), star(616)], 1))})[shape]
     edges = undirected(edges).to(DEVICE)
     x = torch.randn(number + 3, width, device=DEVICE)
     row_ptr = torch.searchsorted(edges[0].contiguous(), torch.arange(number + 4, device=DEVICE))
@@ -150,7 +176,7 @@ def test_coarsen_padded_again_on_its_result() -> None:
         given = (ours[4], ours[5])
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 @pytest.mark.parametrize("shape", INTERPRETED)
 def test_softmax_ends(shape: str, dtype: torch.dtype) -> None:
     number, edges = INTERPRETED[shape]
@@ -158,12 +184,13 @@ def test_softmax_ends(shape: str, dtype: torch.dtype) -> None:
     room = torch.nn.functional.pad(edges.int(), (0, 6))
     row_ptr = torch.searchsorted(edges[0].contiguous(), torch.arange(number + 4, device=DEVICE))
     ends = 30 * torch.randn(2, number + 3, dtype=dtype, device=DEVICE)
+    close = {"rtol": 1e-2, "atol": 1e-2} if dtype == torch.float16 else {}
     ours, theirs = (module.softmax_ends(ends, room, row_ptr) for module in (_triton_padded, _torch))
-    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(ours, theirs, **close)
     assert not ours[edges.size(1) :].any()
     grad = torch.randn_like(ours) * (torch.rand_like(ours) < 0.3)
     ours, theirs = (m.softmax_ends_backward(grad, theirs, room, row_ptr) for m in (_triton_padded, _torch))
-    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(ours, theirs, **close)
 
 
 def test_softmax_ends_keeps_nan_where_it_is() -> None:
@@ -176,9 +203,9 @@ def test_softmax_ends_keeps_nan_where_it_is() -> None:
 
 
 @pytest.mark.parametrize("scores", ["random", "tied"])
-@pytest.mark.parametrize("shape", INTERPRETED)
+@pytest.mark.parametrize("shape", [*INTERPRETED, "several blocks"])
 def test_contract_padded(shape: str, scores: str) -> None:
-    number, edges = INTERPRETED[shape]
+    number, edges = (INTERPRETED | {"several blocks": (70, clique(70))})[shape]
     edges = undirected(edges).to(DEVICE)  # self-loops, too
     two = torch.cat([edges, edges + number], 1)  # two graphs, and one without nodes between them
     room = torch.nn.functional.pad(two.int(), (0, 6))

@@ -38,10 +38,12 @@ def test_equals_the_cpu(name: str, kind: str) -> None:
     torch.testing.assert_close(*results)
 
 
-@pytest.mark.parametrize("name", ["CPCL", "CCPCCPCLL", "all, symmetric", "PCL", "GIN", "SSESSESLL"])
+@pytest.mark.parametrize("name", ["CPCL", "CCPCCPCLL", "all, symmetric", "PCL", "GIN", "SSESSESLL", "GTGAGLL, jump"])
 @pytest.mark.parametrize("kind", ["attributes", "labels", "one"])
 def test_training_equals_the_cpu_s(name: str, kind: str) -> None:
-    """Captured on the GPU, except for edge pooling; also with a replica that breaks."""
+    """Captured on the GPU; also with a replica that breaks."""
+    if "T" in name and kind == "one":
+        pytest.skip("rounding decides between nodes with equal scores")
     graphs = graph_set(60)
     chosen = features(graphs, kind)
     splits = [split(graphs, replica) for replica in range(3)]

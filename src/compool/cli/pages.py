@@ -26,7 +26,7 @@ def report(
         str,
         typer.Option(
             metavar="RULE",
-            help="The epoch that counts: best, of validation accuracy, the latest of equals; first, of equals; last.",
+            help="Which epoch counts: best (in validation, of equals the latest), first (of equals the first) or last.",
         ),
     ] = "best",
 ) -> None:

@@ -45,18 +45,19 @@ def score_backward(grad: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
 
 
 def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
-    share = ends.new_zeros(edge_index.size(1))
+    ready = _ready(ends)
+    share = ready.new_zeros(edge_index.size(1))
     most, total = (np.empty(ends.size(1), share.numpy().dtype) for _ in range(2))
-    args = (ends.contiguous().numpy(), *_ends(edge_index), row_ptr.numpy())
-    kernels.softmax_ends(*args, most, total, share.numpy())
-    return share
+    kernels.softmax_ends(ready.numpy(), *_ends(edge_index), row_ptr.numpy(), most, total, share.numpy())
+    return share.to(ends.dtype)
 
 
 def softmax_ends_backward(grad: Tensor, share: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
-    out, into = (grad.new_zeros(row_ptr.size(0) - 1) for _ in range(2))
-    args = (grad.contiguous().numpy(), share.numpy(), *_ends(edge_index), row_ptr.numpy())
+    ready = _ready(grad)
+    out, into = (ready.new_zeros(row_ptr.size(0) - 1) for _ in range(2))
+    args = (ready.numpy(), _ready(share).numpy(), *_ends(edge_index), row_ptr.numpy())
     kernels.softmax_ends_backward(*args, into.numpy(), out.numpy())
-    return out
+    return out.to(grad.dtype)
 
 
 def select(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float) -> tuple[Tensor, Tensor]:

@@ -7,19 +7,19 @@ from compool.ops._numba_kernels import _jit
 
 @_jit
 def gather_graphs(which, node_ptr, edge_ptr, row_ptr, edge_index, graph_ptr, node, rows, out):
-    """`out` comes in as zeros; what does not fit is left out."""
+    """`out` comes in as zeros."""
     n, e = 0, 0
     for s in range(which.size):
         graph_ptr[s] = n
         g = which[s]
         if g < 0:
             continue
-        low, high = edge_ptr[g], min(edge_ptr[g + 1], edge_ptr[g] + out.shape[1] - e)
+        low, high = edge_ptr[g], edge_ptr[g + 1]
         for row in range(2):
             source, target = edge_index[row, low:high], out[row, e : e + high - low]
             for at in range(source.size):
                 target[at] = source[at] + n
-        for i in range(node_ptr[g], min(node_ptr[g + 1], node_ptr[g] + node.size - n)):
+        for i in range(node_ptr[g], node_ptr[g + 1]):
             node[n] = i
             rows[n] = row_ptr[i] - low + e
             n += 1

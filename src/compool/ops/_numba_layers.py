@@ -7,7 +7,7 @@ from torch import Tensor
 
 from compool.ops import _numba_layer_kernels as kernels
 from compool.ops._numba import _empty_like, _ready
-from compool.ops.gather import sizes
+from compool.ops.gather import checked_room
 
 
 def _rows(like: Tensor, number: int, ptr: Tensor) -> Tensor:
@@ -20,8 +20,7 @@ def _rows(like: Tensor, number: int, ptr: Tensor) -> Tensor:
 def gather_graphs(
     which: Tensor, node_ptr: Tensor, edge_ptr: Tensor, row_ptr: Tensor, edge_index: Tensor, nodes: int, edges: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    if nodes == -1:
-        nodes, edges = (int(sizes(ptr, which).sum()) for ptr in (node_ptr, edge_ptr))
+    nodes, edges = checked_room(which, node_ptr, edge_ptr, nodes, edges)
     graph_ptr = torch.empty(which.size(0) + 1, dtype=torch.long)
     node, rows = _empty_like(node_ptr, nodes), _empty_like(node_ptr, nodes + 1)
     out = torch.from_numpy(np.zeros((2, edges), edge_index.numpy().dtype))

@@ -7,12 +7,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from compool.ops._library import kernel
-from compool.ops.gather import sizes
+from compool.ops.gather import checked_room, segment_sizes
 
 
 def gather_graphs(
     which: Tensor, node_ptr: Tensor, edge_ptr: Tensor, row_ptr: Tensor, edge_index: Tensor, nodes: int, edges: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    nodes, edges = checked_room(which, node_ptr, edge_ptr, nodes, edges)
     graph_ptr, _, node = _gather(node_ptr, which, nodes)
     _, graph, edge = _gather(edge_ptr, which, edges)
     shift = F.pad(graph_ptr[:-1], (0, 1)).to(edge_index.dtype)  # the padding is one graph more
@@ -24,17 +25,13 @@ def gather_graphs(
 def _gather(ptr: Tensor, which: Tensor, room: int) -> tuple[Tensor, Tensor, Tensor]:
     """Where each chosen segment begins in the result; the segment at each of its places, and the element of the source.
 
-    With `room`, the result has that size, and its end is a segment more, each place of which is the source's end.
+    The result has the size of `room`, and its end is a segment more, each place of which is the source's end.
     """
-    size = sizes(ptr, which)
-    offset = F.pad(torch.cumsum(size, 0), (1, 0))
-    if room == -1:
-        segment = torch.repeat_interleave(size)
-    else:
-        segment = torch.repeat_interleave(torch.diff(offset, append=offset.new_full((1,), room)), output_size=room)
+    offset = F.pad(torch.cumsum(segment_sizes(ptr, which), 0), (1, 0))
+    segment = torch.repeat_interleave(torch.diff(offset, append=offset.new_full((1,), room)), output_size=room)
     place = torch.arange(segment.size(0), device=ptr.device)
     found = place + F.pad(ptr[which] - offset[:-1], (0, 1))[segment]
-    return offset, segment, found if room == -1 else torch.where(place < offset[-1], found, ptr[-1])
+    return offset, segment, torch.where(place < offset[-1], found, ptr[-1])
 
 
 def grouped_linear(x: Tensor, weight: Tensor, bias: Tensor | None, ptr: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ and come out as zeros. Nothing of one replica is ever multiplied into another's,
 import triton
 import triton.language as tl
 
-_jit = triton.jit(do_not_specialize=["N", "S", "plus"])
+_jit = triton.jit(do_not_specialize=["N", "E", "S", "plus", "stride"])
 
 
 @triton.jit
@@ -25,6 +25,34 @@ def _tile(ptr, tile, N, S, ROWS: tl.constexpr, SEGMENTS: tl.constexpr):
     end = tl.sum(tl.where(here, high, 0), 0)
     segment = tl.sum(tl.where(here, s, 0), 0)
     return tl.minimum(segment, S - 1), start, end, tl.where(segment < S, end, 0)
+
+
+@_jit
+def gather_graphs(
+    which, node_ptr, edge_ptr, row_ptr, edge_index, stride, graph_ptr, edge_start, node, rows, out, N, E,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """A program a graph; `node`, `rows` and `out` come in as they are where there is no graph."""
+    slot = tl.program_id(0)
+    graph = tl.load(which + slot)
+    if graph < 0:
+        return
+    at = tl.arange(0, BLOCK)
+    shift, begin = tl.load(graph_ptr + slot), tl.load(edge_start + slot)
+    low, high = tl.load(node_ptr + graph), tl.load(node_ptr + graph + 1)
+    first, last = tl.load(edge_ptr + graph), tl.load(edge_ptr + graph + 1)
+    for start in range(low, high, BLOCK):
+        i = start + at
+        place = shift + i - low
+        inside = (i < high) & (place < N)
+        tl.store(node + place, i, mask=inside)
+        tl.store(rows + place, tl.load(row_ptr + i, mask=inside, other=0) - first + begin, mask=inside)
+    for start in range(first, last, BLOCK):
+        e = start + at
+        place = begin + e - first
+        inside = (e < last) & (place < E)
+        tl.store(out + place, tl.load(edge_index + e, mask=inside, other=0) + shift, mask=inside)
+        tl.store(out + E + place, tl.load(edge_index + stride + e, mask=inside, other=0) + shift, mask=inside)
 
 
 @_jit
@@ -121,6 +149,18 @@ def _kept(place, key, probability):
     return (bits >> 8).to(tl.float32) * 5.9604644775390625e-08 >= probability
 
 
+@triton.jit
+def _activated(value, row, column, segment, key, probability, D, RELU: tl.constexpr, HAS_KEY: tl.constexpr):
+    """ReLU and dropout of numbers in these rows and columns of a replica."""
+    if RELU:
+        value = tl.where(value > 0, value, tl.where(value != value, value, 0.0))
+    if HAS_KEY:
+        p = tl.load(probability + segment)
+        kept = _kept(row[:, None] * D + column[None, :], tl.load(key + segment), p)
+        value = tl.where(kept, value / (1 - p.to(value.dtype)), 0.0)
+    return value
+
+
 @_jit
 def activate(
     x, bias, ptr, key, probability, out, N, S, D: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_KEY: tl.constexpr,
@@ -137,12 +177,7 @@ def activate(
     value = tl.load(x + i[:, None] * D + c[None, :], mask=real, other=0.0).to(dtype)
     if HAS_BIAS:
         value += tl.load(bias + segment * D + c, mask=columns, other=0.0).to(dtype)[None, :]
-    if RELU:
-        value = tl.where(value > 0, value, tl.where(value != value, value, 0.0))
-    if HAS_KEY:
-        p = tl.load(probability + segment)
-        kept = _kept((i[:, None] - tl.load(ptr + segment)) * D + c[None, :], tl.load(key + segment), p)
-        value = tl.where(kept, value / (1 - p.to(dtype)), 0.0)
+    value = _activated(value, i - tl.load(ptr + segment), c, segment, key, probability, D, RELU, HAS_KEY)
     value = tl.where(real, value, 0.0).to(out.dtype.element_ty)
     tl.store(out + i[:, None] * D + c[None, :], value, mask=(i < end)[:, None] & columns[None, :])
 

@@ -5,10 +5,9 @@ from torch import Tensor
 
 from compool.ops import _torch_layers
 from compool.ops import _triton_layer_kernels as kernels
-from compool.ops import _triton_padded_kernels as padded
 from compool.ops import _triton_product_kernels as products
 from compool.ops._triton_launch import launch, over, power, strided, wide
-from compool.ops.gather import sizes
+from compool.ops.gather import segment_sizes
 
 
 def _precision() -> str:
@@ -37,7 +36,7 @@ def _tiles(x: Tensor, ptr: Tensor, size: int = 8192) -> tuple[tuple[int, int], d
 def gather_graphs(
     which: Tensor, node_ptr: Tensor, edge_ptr: Tensor, row_ptr: Tensor, edge_index: Tensor, nodes: int, edges: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    pointers = (torch.cumsum(sizes(ptr, which), 0) for ptr in (node_ptr, edge_ptr))
+    pointers = (torch.cumsum(segment_sizes(ptr, which), 0) for ptr in (node_ptr, edge_ptr))
     graph_ptr, edge_start = (torch.nn.functional.pad(pointer, (1, 0)) for pointer in pointers)
     if nodes == -1:
         nodes, edges = torch.stack([graph_ptr[-1], edge_start[-1]]).tolist()
@@ -46,7 +45,7 @@ def gather_graphs(
     if which.numel():
         source = (which.contiguous(), node_ptr, edge_ptr, row_ptr, *strided(edge_index))
         to = (graph_ptr, edge_start, node, rows, out)
-        launch(padded.gather_graphs, (which.numel(),), *source, *to, nodes, edges, BLOCK=1024)
+        launch(kernels.gather_graphs, (which.numel(),), *source, *to, nodes, edges, BLOCK=1024)
     return graph_ptr, node, rows, out
 
 

@@ -8,7 +8,7 @@ from compool.ops import _triton_kernels as kernels
 from compool.ops import _triton_merge_kernels as merging
 from compool.ops import _triton_padded_kernels as padded
 from compool.ops._triton import _backward, _rank, _score_select_and_hook, _select_and_hook, _start
-from compool.ops._triton_launch import EDGES, NODES, check_nodes, launch, over, power, strided, tiles
+from compool.ops._triton_launch import EDGES, NODES, check_nodes, launch, over, power, strided, tiles, wide
 
 
 def coarsen_padded(
@@ -40,7 +40,8 @@ def _rows(num_nodes: int, num_edges: int) -> tuple[tuple[int], dict[str, int]]:
 
 
 def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
-    number, ends, (edges, stride) = ends.size(1), ends.contiguous(), strided(edge_index)
+    number, (edges, stride), dtype = ends.size(1), strided(edge_index), ends.dtype
+    ends = ends.to(wide(ends)).contiguous()
     share = ends.new_empty(edges.size(1))
     if share.numel():
         most, total = ends.new_empty(2, number)
@@ -48,19 +49,20 @@ def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
         launch(padded.softmax_rows, grid, ends, row_ptr, edges[1], most, total, number, **tile)
         args = (ends, edges, stride, most, total, share, row_ptr[-1:], number, edges.size(1))
         launch(padded.softmax_edges, over(edges.size(1), EDGES), *args, BLOCK=EDGES)
-    return share
+    return share.to(dtype)
 
 
 def softmax_ends_backward(grad: Tensor, share: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
     if torch.are_deterministic_algorithms_enabled() or not grad.numel():
         return _torch.softmax_ends_backward(grad, share, edge_index, row_ptr)
-    number, grad, (edges, stride) = row_ptr.numel() - 1, grad.contiguous(), strided(edge_index)
+    number, (edges, stride), dtype = row_ptr.numel() - 1, strided(edge_index), grad.dtype
+    grad, share = (t.to(wide(t)).contiguous() for t in (grad, share))
     into, out = grad.new_zeros(number), grad.new_empty(number)
     args = (grad, share, edges, stride, into, row_ptr[-1:], edges.size(1))
     launch(padded.softmax_into, over(edges.size(1), EDGES), *args, BLOCK=EDGES)
     grid, tile = _rows(number, edges.size(1))
     launch(padded.softmax_out, grid, grad, share, row_ptr, edges[1], into, out, number, **tile)
-    return out
+    return out.to(dtype)
 
 
 def contract_padded(

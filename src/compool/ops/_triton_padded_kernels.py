@@ -6,34 +6,6 @@ from compool.ops._triton_kernels import _jit
 
 
 @_jit
-def gather_graphs(
-    which, node_ptr, edge_ptr, row_ptr, edge_index, stride, graph_ptr, edge_start, node, rows, out, N, E,
-    BLOCK: tl.constexpr,
-):  # fmt: skip
-    """A program a graph; `node`, `rows` and `out` come in as they are where there is no graph."""
-    slot = tl.program_id(0)
-    graph = tl.load(which + slot)
-    if graph < 0:
-        return
-    at = tl.arange(0, BLOCK)
-    shift, begin = tl.load(graph_ptr + slot), tl.load(edge_start + slot)
-    low, high = tl.load(node_ptr + graph), tl.load(node_ptr + graph + 1)
-    first, last = tl.load(edge_ptr + graph), tl.load(edge_ptr + graph + 1)
-    for start in range(low, high, BLOCK):
-        i = start + at
-        place = shift + i - low
-        inside = (i < high) & (place < N)
-        tl.store(node + place, i, mask=inside)
-        tl.store(rows + place, tl.load(row_ptr + i, mask=inside, other=0) - first + begin, mask=inside)
-    for start in range(first, last, BLOCK):
-        e = start + at
-        place = begin + e - first
-        inside = (e < last) & (place < E)
-        tl.store(out + place, tl.load(edge_index + e, mask=inside, other=0) + shift, mask=inside)
-        tl.store(out + E + place, tl.load(edge_index + stride + e, mask=inside, other=0) + shift, mask=inside)
-
-
-@_jit
 def pair_keys(
     edge_index, stride, root, keys, limit, E, NONE: tl.constexpr, BITS: tl.constexpr, SELF_LOOPS: tl.constexpr,
     INPUT_LOOPS: tl.constexpr, BLOCK: tl.constexpr,

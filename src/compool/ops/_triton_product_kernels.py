@@ -3,15 +3,16 @@
 import triton
 import triton.language as tl
 
-from compool.ops._triton_layer_kernels import _jit, _kept, _tile
+from compool.ops._triton_layer_kernels import _activated, _jit, _tile
 
 
 @triton.jit
 def _split(value, PRECISION: tl.constexpr):
-    """A float32 as the sum of two numbers that tensor cores multiply exactly; one alone if `PRECISION` is "tf32"."""
+    """A float32 as the sum of two numbers with few bits, as tensor cores take them; itself if `PRECISION` is "tf32"."""
     if PRECISION == "tf32":
         return value, value
     high = ((value.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+    high = tl.where(value == value, high, value)  # rounding may make a number of NaN
     return high, value - high
 
 
@@ -24,9 +25,10 @@ def _dot(left, high, low, total, PRECISION: tl.constexpr):
     if PRECISION == "tf32":
         return tl.dot(left, high, total, input_precision="tf32")
     left_high, left_low = _split(left, PRECISION)
-    total = tl.dot(left_low, high, total, input_precision="tf32")
-    total = tl.dot(left_high, low, total, input_precision="tf32")
-    return tl.dot(left_high, high, total, input_precision="tf32")
+    small = tl.dot(left_low, high, input_precision="tf32")
+    small = tl.dot(left_high, low, small, input_precision="tf32")
+    small = tl.where(small == small, small, 0.0)  # the low bits of infinity are NaN; those of NaN are in `high`, too
+    return tl.dot(left_high, high, total + small, input_precision="tf32")
 
 
 @_jit
@@ -65,12 +67,8 @@ def grouped_linear(
             total += tl.load(onto + place, mask=there, other=0.0).to(tl.float32)
         if HAS_BIAS:
             total += tl.load(bias + segment * OUTPUTS + o, mask=o < OUTPUTS, other=0.0).to(tl.float32)[None, :]
-        if RELU:
-            total = tl.where(total > 0, total, tl.where(total != total, total, 0.0))
-        if HAS_KEY:
-            p = tl.load(probability + segment)
-            row = (i - tl.load(ptr + segment))[:, None]
-            total = tl.where(_kept(row * OUTPUTS + o[None, :], tl.load(key + segment), p), total / (1 - p), 0.0)
+        row = i - tl.load(ptr + segment)
+        total = _activated(total, row, o, segment, key, probability, OUTPUTS, RELU, HAS_KEY)
         total = tl.where((i < stop)[:, None], total, 0.0).to(out.dtype.element_ty)
         tl.store(out + place, total, mask=(i < end)[:, None] & (o < OUTPUTS)[None, :])
 

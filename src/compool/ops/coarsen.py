@@ -145,7 +145,8 @@ def coarsen_padded(
         row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1].
         threshold: merge the edges that score above it.
         self_loops: keep the edges inside supernodes as self-loops.
-        span: the nodes of the largest graph, if nodes are sorted by graph; a small one saves time.
+        span: no edge joins nodes further apart: the size of the largest graph, where nodes are sorted by graph. A small
+            one saves time on a GPU; one that is too small gives wrong edges.
 
     Example:
         >>> edge_index, row_ptr = torch.tensor([[0, 1, 1, 2, 0, 0], [1, 0, 2, 1, 0, 0]]), torch.tensor([0, 1, 3, 4, 4])

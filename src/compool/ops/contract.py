@@ -109,7 +109,8 @@ def contract_padded(
         edge_index: edges [2, E], sorted, each once; only the first ``row_ptr[-1]`` are edges.
         row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1].
         graph_ptr: graph g has the nodes ``graph_ptr[g]:graph_ptr[g + 1]``; no edge joins two graphs.
-        span: the nodes of the largest graph; a small one saves time.
+        span: the size of the largest graph, or more. A small one saves time on a GPU; one that is too small gives wrong
+            edges.
 
     Example:
         >>> edge_index, row_ptr = torch.tensor([[0, 1, 1, 2, 0], [1, 0, 2, 1, 0]]), torch.tensor([0, 1, 3, 4, 4])

@@ -53,8 +53,8 @@ def gather_graphs(
         edge_ptr: and the edges ``edge_ptr[g]:edge_ptr[g + 1]``.
         row_ptr: node i of the set has the edges ``row_ptr[i]:row_ptr[i + 1]``.
         edge_index: the edges of the set, numbered within their graph.
-        room: for so many nodes and edges; what has none is lost, and no size comes to the host. By default, as many as
-            there are.
+        room: for so many nodes and edges, which must suffice; on a GPU, no size comes to the host, and nobody checks.
+            By default, as many as there are.
 
     Example:
         >>> node_ptr, edge_ptr = torch.tensor([0, 2, 3]), torch.tensor([0, 2, 2])  # an edge, and a node
@@ -70,11 +70,25 @@ def gather_graphs(
     return Gathered(*_gather_graphs(which, node_ptr, edge_ptr, row_ptr, edge_index, nodes, edges))
 
 
-def sizes(ptr: Tensor, which: Tensor) -> Tensor:
+def checked_room(which: Tensor, node_ptr: Tensor, edge_ptr: Tensor, nodes: int, edges: int) -> tuple[int, int]:
+    """Room for the nodes and edges of graphs: as given, if it suffices; −1: as much as there must be.
+
+    Example:
+        >>> checked_room(torch.tensor([1, 1]), torch.tensor([0, 2, 5]), torch.tensor([0, 2, 6]), -1, -1)
+        (6, 8)
+    """
+    need = [int(segment_sizes(ptr, which).sum()) for ptr in (node_ptr, edge_ptr)]
+    room = [there if size == -1 else size for there, size in zip(need, (nodes, edges), strict=True)]
+    if need[0] > room[0] or need[1] > room[1]:
+        raise ValueError(f"the graphs have {need[0]} nodes and {need[1]} edges, and room for {room[0]} and {room[1]}")
+    return room[0], room[1]
+
+
+def segment_sizes(ptr: Tensor, which: Tensor) -> Tensor:
     """How large segments are; 0 for −1.
 
     Example:
-        >>> sizes(torch.tensor([0, 3, 5]), torch.tensor([1, -1, 0]))
+        >>> segment_sizes(torch.tensor([0, 3, 5]), torch.tensor([1, -1, 0]))
         tensor([2, 0, 3])
     """
     return torch.where(which >= 0, ptr[which + 1] - ptr[which], 0)

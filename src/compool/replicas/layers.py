@@ -49,7 +49,7 @@ def through(
     x: Tensor, weight: Tensor, union: Union, spread: Callable[[Tensor], Tensor], bias: Tensor | None = None
 ) -> Tensor:
     """Multiply, pass messages, in the order that passes the narrower ones, and add the bias."""
-    if x.dim() == 1 or weight.size(2) > weight.size(1):
+    if _multiplied_first(x, weight):
         x = spread(multiply(x, weight, union))
         return x if bias is None else add(x, bias, union)
     return multiply(spread(x), weight, union, bias)
@@ -61,21 +61,28 @@ def activated(
     bias: Tensor,
     union: Union,
     spread: Callable[[Tensor], Tensor],
-    dropping: tuple[Tensor | None, Tensor],
+    key: Tensor | None,
+    probability: Tensor,
     own: Tensor | None = None,
 ) -> Tensor:
-    """:func:`through`, plus each row times `own`, the bias, ReLU and dropout by key and probability: all of that in the
-    pass of the last product, where there is one.
+    """:func:`through`, plus each row times `own`, the bias, ReLU and dropout. Where a product comes last, its pass does
+    all that follows.
     """
-    rest = (bias, union.ptr, *dropping)
-    if x.dim() == 1:
-        out = spread(multiply(x, weight, union))
-        return ops.activate(out if own is None else out + multiply(x, own, union), *rest)
-    if weight.size(2) <= weight.size(1):
+    rest = (bias, union.ptr, key, probability)
+    if not _multiplied_first(x, weight):
         onto = None if own is None else multiply(x, own, union)
         return ops.linear_activate(spread(x), weight, *rest, onto)
     out = spread(multiply(x, weight, union))
-    return ops.activate(out, *rest) if own is None else ops.linear_activate(x, own, *rest, out)
+    if own is None:
+        return ops.activate(out, *rest)
+    if x.dim() == 1:
+        return ops.activate(out + multiply(x, own, union), *rest)
+    return ops.linear_activate(x, own, *rest, out)
+
+
+def _multiplied_first(x: Tensor, weight: Tensor) -> bool:
+    """Whether products are narrower than features, or features are one-hot: then messages are products."""
+    return x.dim() == 1 or weight.size(2) > weight.size(1)
 
 
 class Linear(Module):
@@ -122,7 +129,7 @@ class GCNConv(Module):
 
     def activated(self, x: Tensor, union: Union, key: Tensor | None, probability: Tensor) -> Tensor:
         """:meth:`forward`, ReLU and dropout."""
-        return activated(x, self.lin.weight, self.bias, union, self._spread(union), (key, probability))
+        return activated(x, self.lin.weight, self.bias, union, self._spread(union), key, probability)
 
 
 class SAGEConv(Module):
@@ -153,7 +160,7 @@ class SAGEConv(Module):
     def activated(self, x: Tensor, union: Union, key: Tensor | None, probability: Tensor) -> Tensor:
         """:meth:`forward`, ReLU and dropout."""
         spread, own = self._spread(union), self.lin_r.weight
-        return activated(x, self.lin_l.weight, self.bias, union, spread, (key, probability), own)
+        return activated(x, self.lin_l.weight, self.bias, union, spread, key, probability, own)
 
 
 class BatchNorm(Module):

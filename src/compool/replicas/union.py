@@ -10,7 +10,7 @@ from torch import Tensor
 
 from compool import ops
 from compool.data import Features, GraphSet
-from compool.ops.gather import sizes
+from compool.ops.gather import segment_sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +139,7 @@ class Graphs:
 
     def room(self, graphs: Tensor) -> Room:
         """What the largest of some steps [steps, R, B] needs; −1 stands for no graph."""
-        totals = [sizes(ptr, graphs).sum((1, 2)).amax() for ptr in (self.node_ptr, self.edge_ptr)]
+        totals = [segment_sizes(ptr, graphs).sum((1, 2)).amax() for ptr in (self.node_ptr, self.edge_ptr)]
         return Room(*torch.stack(totals).tolist())
 
     def union(self, graphs: Tensor, key: Tensor | None = None, room: Room | None = None) -> tuple[Tensor, Union]:
@@ -148,7 +148,7 @@ class Graphs:
         Args:
             graphs: which graphs [R, B].
             key: each replica's random key for this step, int64 [R].
-            room: pad the union to this size. What has no room there is lost: see :meth:`room`.
+            room: pad the union to this size, which must suffice: see :meth:`room`.
         """
         source = (self.node_ptr, self.edge_ptr, self.row_ptr, self.edge_index)
         graph_ptr, node, row_ptr, edge_index = ops.gather_graphs(graphs.reshape(-1), *source, room)

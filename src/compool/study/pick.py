@@ -15,20 +15,20 @@ PICKS = {
 """The rules, and how a report puts them. Of equal validation accuracies, ``best`` takes the latest, as trainings do."""
 
 
-def check(rule: str) -> None:
+def check(pick: str) -> None:
     """A rule must be one of these.
 
     Example:
         >>> check("last")
     """
-    if rule not in PICKS:
-        raise ValueError(f"the rule that picks the epoch must be one of {', '.join(PICKS)}; got {rule!r}")
+    if pick not in PICKS:
+        raise ValueError(f"the rule that picks the epoch must be one of {', '.join(PICKS)}; got {pick!r}")
 
 
-def pick(run: Run, rule: str = BEST) -> Run:
+def at_epoch(run: Run, pick: str) -> Run:
     """A run as it would have been by another rule: test and validation accuracy and nodes kept at another epoch."""
-    check(rule)
-    if rule == BEST or run.status != "done":
+    check(pick)
+    if pick == BEST or run.status != "done":
         return run
     validation = run.curves.get("validation") or []
     if not validation:
@@ -36,6 +36,6 @@ def pick(run: Run, rule: str = BEST) -> Run:
             f"{run.dataset}, {run.method}, replica {run.replica} has no curves, and only the best epoch can be picked;"
             " compool runs --curves exports them"
         )
-    at = int(np.argmax(validation)) if rule == "first" else len(validation) - 1
+    at = int(np.argmax(validation)) if pick == "first" else len(validation) - 1
     curves = run.curves
     return replace(run, test=curves["test"][at], validation=validation[at], epoch=at + 1, kept=list(curves["kept"][at]))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compool.data import paper
-from compool.study.pick import BEST, check, pick
+from compool.study.pick import BEST, at_epoch, check
 from compool.study.recipe import INSTEAD, METHODS
 from compool.study.statistics import LEVEL, Comparison, Summary, compare, describe, holm, t_test
 from compool.study.store import Run
@@ -173,22 +173,22 @@ class Study:
         return list(dict.fromkeys(row.dataset for row in self.rows))
 
 
-def collect(runs: Iterable[Run], rule: str = BEST) -> Study:
+def collect(runs: Iterable[Run], pick: str = BEST) -> Study:
     """Sort runs into rows of results, in the order of the paper, and note what is missing, failed or mixed.
 
     Where runs of one data set, method and recipe have different settings or seeds, those with most runs are taken; of
-    equals, those of the lowest seed, then the latest. `rule` says which epoch counts: see :mod:`compool.study.pick`.
+    equals, those of the lowest seed, then the latest. `pick` says which epoch counts: see :mod:`compool.study.pick`.
 
     Example:
         >>> collect([]).warnings
         ('There are no runs.',)
     """
-    check(rule)
+    check(pick)
     groups: dict[tuple[str, str, str], dict[tuple[str, int], list[Run]]] = {}
     number = 0
     for run in runs:
         variants = groups.setdefault((run.dataset, run.recipe, run.method), {})
-        variants.setdefault((run.recipe_checksum, run.seed), []).append(pick(run, rule))
+        variants.setdefault((run.recipe_checksum, run.seed), []).append(at_epoch(run, pick))
         number += 1
     warnings = [] if groups else ["There are no runs."]
     rows: dict[tuple[str, str], dict[str, Result]] = {}
@@ -206,7 +206,7 @@ def collect(runs: Iterable[Run], rule: str = BEST) -> Study:
     made = tuple(Row(dataset, recipe, results) for (dataset, recipe), results in rows.items())
     found = {method for row in made for method in row.results}
     methods = tuple(sorted(found | set(METHODS), key=_method_order)) if made else METHODS
-    return Study(made, methods, (*warnings, *_gaps(made, methods), *_mixed(made)), number, rule)
+    return Study(made, methods, (*warnings, *_gaps(made, methods), *_mixed(made)), number, pick)
 
 
 def _gaps(rows: Sequence[Row], methods: Sequence[str]) -> Iterable[str]:
