@@ -35,8 +35,9 @@ def _numbered_padded(parent: Tensor, rank: Tensor) -> tuple[Tensor, Tensor]:
 
 def _rows(num_nodes: int, num_edges: int) -> tuple[tuple[int], dict[str, int]]:
     """The grid and the tile of a kernel over nodes and their edges, by how many edges a node has."""
-    wide = min(max(power(num_edges // max(num_nodes, 1)), 16), 64)
-    return over(num_nodes, 1024 // wide), {"ROWS": 1024 // wide, "WIDE": wide}
+    width = min(max(power(num_edges // max(num_nodes, 1)), 16), 64)
+    rows = 1024 // width
+    return over(num_nodes, rows), {"ROWS": rows, "WIDE": width}
 
 
 def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
