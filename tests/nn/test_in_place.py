@@ -130,7 +130,7 @@ def test_a_cuda_graph_captures_two_levels_and_their_backward() -> None:
         first = pools[0].in_place(x, edge_index, row_ptr)
         second = pools[1].in_place(first.x.relu(), first.edge_index, first.row_ptr, first.live)
         grads = torch.autograd.grad((second.x * second.x).sum(), wanted)
-        return second.x, second.edge_index, second.live, *grads
+        return second.x.detach(), second.edge_index, second.live, *grads
 
     put(0)
     stream = torch.cuda.Stream()

@@ -60,9 +60,10 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
         both("connect", edge_index, cluster, number, self_loops, False)
     both("connect", edge_index, cluster, number, True, True)
     cluster, _, first = both("contract", score, edge_index, num_nodes)
-    pair_score = torch.rand(first.numel(), dtype=wide)
-    both("merge_pairs", x, pair_score, cluster)
-    both("merge_pairs_backward", torch.randn(first.numel(), 5, dtype=dtype), x, pair_score, cluster)
+    for room in (first.numel(), num_nodes, (num_nodes + 2) // 3):  # as many supernodes as there are, more, or fewer
+        pair_score = torch.rand(room, dtype=wide)
+        both("merge_pairs", x, pair_score, cluster)
+        both("merge_pairs_backward", torch.randn(room, 5, dtype=dtype), x, pair_score, cluster)
     both("contract", score.round(decimals=1), edge_index, num_nodes)  # many equal scores
     check_layers(both, x, edge_index)
 

@@ -69,6 +69,12 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
     source, target = edge_index[0], cluster[edge_index[1]]
     both("spread", x, score, source, target, number)
     both("spread_backward", grad, x, score, source, target)
+    pair = (torch.randperm(num_nodes) // 2).to(DEVICE)
+    for room in (num_nodes, (num_nodes + 2) // 3):  # of more supernodes than there are, or fewer: those are left out
+        pair_score = torch.randn(room, dtype=wide, device=DEVICE)
+        both("merge_pairs", x, pair_score, pair)
+        grad = torch.randn(room, channels, dtype=dtype, device=DEVICE)
+        both("merge_pairs_backward", grad, x, pair_score, pair)
 
 
 def check_in_place(

@@ -19,7 +19,7 @@ MODULES = (
 TYPES = {
     "*i64": "which node_ptr edge_ptr edge_start node rows ptr row_ptr graph_ptr key number limit cluster first graph"
     " batch table keys root order source target",
-    "*i32": "edge_index neighbour parent rank flags is_root is_first short_keys edge_of",
+    "*i32": "edge_index neighbour parent rank flags is_root is_first short_keys edge_of low high",
     "*i1": "merged counted alone",
     "i32": "stride last plus",
 }
@@ -39,6 +39,7 @@ CONSTANTS = {
     "BITS": 32,
     "FEW": 16,
     "EDGES": 64,
+    "LONG": 32,
 } | {
     **{"CHUNK": 512, "SEGMENTS": 128, "BLOCK": 128},
     **dict.fromkeys(("D", "A", "B", "INPUTS", "OUTPUTS", "COLUMNS", "INNER", "LEFT", "RIGHT"), 32),
@@ -69,8 +70,13 @@ def _compile_all() -> None:
             given = [one.name for one in kernel.params]
             signature = {one: "constexpr" if one in constants else _types(name, one) for one in given}
             aligned = {(at,): [["tt.divisibility", 16]] for at, one in enumerate(given) if signature[one][0] == "*"}
+            target = GPUTarget("cuda", 90, 32)
             values = {(given.index(one),): value for one, value in constants.items()}
-            triton.compile(ASTSource(kernel, signature, values, aligned), target=GPUTarget("cuda", 90, 32))
+            triton.compile(ASTSource(kernel, signature, values, aligned), target=target)
+            if name == "grouped_linear":  # half precision
+                signature = {one: "*fp16" if kind == "*fp32" else kind for one, kind in signature.items()}
+                values[(given.index("PRECISION"),)] = "tf32"
+                triton.compile(ASTSource(kernel, signature, values, aligned), target=target)
             print(name)
 
 

@@ -33,7 +33,7 @@ def test_equals_single_networks(name: str, kind: str, backend: str) -> None:
     given = batches(graphs, chosen, WHICH)
     networks = [NETWORKS[name](chosen.width).double() for _ in WHICH]
     stack = replicas.stack(networks).double()
-    logits, kept = stack(given.x, given.union)
+    logits, kept, _ = stack(given.x, given.union)
     expected = torch.stack([net(d.x, d.edge_index, d.batch) for net, d in zip(networks, given.singles, strict=True)])
     torch.testing.assert_close(logits, expected)
 
@@ -118,7 +118,7 @@ def test_padding_changes_nothing(name: str, kind: str, backend: str) -> None:
     room = source.room(ids.unsqueeze(0))
     results = []
     for size in (None, room, replicas.union.Room(room.nodes + 7, room.edges + 9)):
-        logits, kept = stack(*source.union(ids, key, size))
+        logits, kept, _ = stack(*source.union(ids, key, size))
         stack.zero_grad()
         logits.square().sum().backward()
         grads = [parameter.grad.clone() for parameter in stack.parameters() if parameter.grad is not None]

@@ -1,6 +1,6 @@
 """Training many replicas at once against training them one by one, and against torch's own optimizers."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -19,6 +19,7 @@ MAKE = {
     "GIN": lambda dropout: nn.GIN(5, 8, 2, dropout),
     "GPGL": lambda dropout: nn.Network("GPGL", 5, 8, 2, dropout),
 }
+TWICE = "SESESL"
 
 
 def trained(name: str, which: list[int], epochs: int = 3, break_one: int | None = None, how: float = 1e308) -> Trained:
@@ -26,7 +27,8 @@ def trained(name: str, which: list[int], epochs: int = 3, break_one: int | None 
     graphs = graph_set(40)
     chosen = features(graphs)
     torch.manual_seed(0)
-    networks = [MAKE[name](dropout).double() for dropout in (0.0, 0.1, 0.3, 0.5)]
+    make = MAKE.get(name, lambda dropout: nn.Network(name, 5, 8, 2, dropout))
+    networks = [make(dropout).double() for dropout in (0.0, 0.1, 0.3, 0.5)]
     if break_one is not None:
         list(networks[break_one].parameters())[0 if name[0] in "CG" and name != "GIN" else -2].data.fill_(how)
     stack = replicas.stack([networks[replica] for replica in which]).double()
@@ -48,28 +50,48 @@ def test_alone_or_with_others_is_the_same_training(name: str) -> None:
         assert together.epoch[replica] == alone.epoch[0]
 
 
-@pytest.mark.parametrize("name", MAKE)
-def test_with_room_for_the_largest_step_it_is_the_same_training(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a GPU, where steps are captured with padded unions; here they are called."""
+@pytest.mark.parametrize(
+    ("name", "spare"), [*((name, None) for name in MAKE), *((TWICE, s) for s in (None, 1, 0, -0.2))]
+)
+def test_with_room_for_the_largest_step_it_is_the_same_training(
+    name: str, spare: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where steps are captured with padded unions; here they are called. `spare`: as if unions were large,
+    with so much more room after pooling than an epoch took; where it does not suffice, epochs are done again.
+    """
     exact = trained(name, [0, 1, 2, 3], break_one=1, how=torch.nan)
     monkeypatch.setattr("compool.replicas.trainer._can_capture", lambda *_: True)
     monkeypatch.setattr("compool.replicas.trainer.Captured", _Called)
+    _Called.rooms.clear()
+    if spare is not None:
+        monkeypatch.setattr("compool.replicas.trainer.LARGE", 0)
+        monkeypatch.setattr("compool.replicas.trainer.SPARE", spare)
     padded = trained(name, [0, 1, 2, 3], break_one=1, how=torch.nan)
     for curve in ("loss", "validation", "test", "kept"):
         ours, theirs = (torch.stack(getattr(one.curves, curve)) for one in (padded, exact))
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9, equal_nan=True)
     assert torch.equal(padded.epoch, exact.epoch)
     assert padded.failed.tolist() == [False, True, False, False]
+    refitted = [after for after in _Called.rooms if after]
+    assert bool(refitted) == (spare is not None)
+    assert (() in _Called.rooms[2:]) == (
+        spare is not None and spare <= 0
+    )  # there was not enough, and so as much as ever
 
 
 class _Called:
     """What :class:`Captured` does, by calling the function, with the room it had."""
 
+    rooms: ClassVar[list[tuple[Any, ...]]] = []
+
     def __init__(self, function: Any, given: Tensor, state: Any = ()) -> None:
-        self.function, self.room = function, function.__self__.room
+        learner = function.__self__
+        self.function, self.given = function, (learner.room, learner.after, learner.needed)
+        self.rooms.append(learner.after)
 
     def __call__(self, given: Tensor) -> Any:
-        self.function.__self__.room = self.room
+        learner = self.function.__self__
+        learner.room, learner.after, learner.needed = self.given
         return self.function(given)
 
 

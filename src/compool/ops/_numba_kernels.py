@@ -209,6 +209,8 @@ def merge_pairs(x, score, cluster, seen, out):
     """`seen`, how many members were, comes in as zeros."""
     for i in range(x.shape[0]):
         k = cluster[i]
+        if k >= score.size:
+            continue
         member, row, s = x[i], out[k], score[k]
         if seen[k]:  # the second of a pair
             for c in range(row.size):
@@ -217,7 +219,9 @@ def merge_pairs(x, score, cluster, seen, out):
             row[:] = member
         seen[k] += 1
     for k in range(seen.size):
-        if seen[k] == 1 and score[k] != 1:  # a contracted self-loop
+        if seen[k] == 0:  # room for more
+            out[k] = 0
+        elif seen[k] == 1 and score[k] != 1:  # a contracted self-loop
             out[k] *= score[k]
 
 
@@ -226,6 +230,9 @@ def merge_pairs_backward(grad, x, score, cluster, grad_x, grad_score):
     """`grad_score` comes in as zeros."""
     for i in range(x.shape[0]):
         k = cluster[i]
+        if k >= score.size:
+            grad_x[i] = 0
+            continue
         supernode, member, out, s = grad[k], x[i], grad_x[i], score[k]
         total = grad_score.dtype.type(0)
         for c in range(out.size):

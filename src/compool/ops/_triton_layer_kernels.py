@@ -58,17 +58,29 @@ def gather_graphs(
 @_jit
 def propagate(
     x, row_ptr, neighbour, left, right, own, out, N, D: tl.constexpr, HAS_LEFT: tl.constexpr, HAS_RIGHT: tl.constexpr,
-    HAS_OWN: tl.constexpr, FEW: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    HAS_OWN: tl.constexpr, FEW: tl.constexpr, ROWS: tl.constexpr, EDGES: tl.constexpr, LONG: tl.constexpr,
+    COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """The first FEW neighbours, of several rows side by side; FEW is a multiple of 4."""
-    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    """The first programs take the rows with more than FEW neighbours, of LONG rows each, which take longest; the others
+    take ROWS rows side by side. FEW is a multiple of 4.
+    """
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    inside, columns = i < N, c < D
+    first = (N + LONG - 1) // LONG
+    if tl.program_id(0) < first:
+        _long_rows(
+            x, row_ptr, neighbour, left, right, own, out, tl.program_id(0) * LONG, c, N, D, HAS_LEFT, HAS_RIGHT,
+            HAS_OWN, FEW, EDGES, LONG, COLUMNS,
+        )  # fmt: skip
+        return
+    i = (tl.program_id(0) - first) * ROWS + tl.arange(0, ROWS)
+    columns = c < D
     dtype = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
-    e = tl.load(row_ptr + i, mask=inside, other=0)
-    end = tl.load(row_ptr + i + 1, mask=inside, other=0)
+    e = tl.load(row_ptr + i, mask=i < N, other=0)
+    end = tl.load(row_ptr + i + 1, mask=i < N, other=0)
+    inside = (i < N) & (end - e <= FEW)
+    end = tl.where(inside, end, e)
     total = tl.zeros([ROWS, COLUMNS], dtype=dtype)
-    for at in range(0, tl.minimum(tl.max(end - e, 0), FEW), 4):
+    for at in range(0, tl.max(end - e, 0), 4):
         for step in tl.static_range(4):
             there = e + (at + step) < end
             j = tl.load(neighbour + e + (at + step), mask=there, other=0).to(tl.int64)
@@ -85,37 +97,40 @@ def propagate(
     tl.store(out + place, total.to(out.dtype.element_ty), mask=tile)
 
 
-@_jit
-def propagate_rest(
-    x, row_ptr, neighbour, left, right, out, N, D: tl.constexpr, HAS_LEFT: tl.constexpr, HAS_RIGHT: tl.constexpr,
-    FEW: tl.constexpr, EDGES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+@triton.jit
+def _long_rows(
+    x, row_ptr, neighbour, left, right, own, out, start, c, N, D: tl.constexpr, HAS_LEFT: tl.constexpr,
+    HAS_RIGHT: tl.constexpr, HAS_OWN: tl.constexpr, FEW: tl.constexpr, EDGES: tl.constexpr, LONG: tl.constexpr,
+    COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Add the neighbours after the first FEW, one row after another of those that have more, EDGES at once."""
-    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    """`propagate` of the long ones of LONG rows, one after another, EDGES neighbours at once."""
+    i = start + tl.arange(0, LONG)
     columns = c < D
     dtype = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
     degree = tl.load(row_ptr + i + 1, mask=i < N, other=0) - tl.load(row_ptr + i, mask=i < N, other=0)
     rest = tl.where(degree > FEW, i, N)
     row = tl.min(rest, 0)
     while row < N:
-        start = tl.load(row_ptr + row) + FEW
         end = tl.load(row_ptr + row + 1)
+        e = tl.load(row_ptr + row) + tl.arange(0, EDGES)
+        j = tl.load(neighbour + e, mask=e < end, other=0).to(tl.int64)
         parts = tl.zeros([EDGES, COLUMNS], dtype=dtype)
-        for low in range(start, end, EDGES):
-            e = low + tl.arange(0, EDGES)
-            there = e < end
-            j = tl.load(neighbour + e, mask=there, other=0).to(tl.int64)
-            part = tl.load(x + j[:, None] * D + c[None, :], mask=there[:, None] & columns[None, :], other=0.0).to(dtype)
+        for low in range(tl.load(row_ptr + row), end, EDGES):
+            here, there = j, low + tl.arange(0, EDGES) < end
+            e += EDGES
+            j = tl.load(neighbour + e, mask=e < end, other=0).to(tl.int64)  # the next, while rows are on their way
+            tile = there[:, None] & columns[None, :]
+            part = tl.load(x + here[:, None] * D + c[None, :], mask=tile, other=0.0).to(dtype)
             if HAS_RIGHT:
-                part *= tl.load(right + j, mask=there, other=0.0)[:, None]
+                part *= tl.load(right + here, mask=there, other=0.0)[:, None]
             parts += part
         total = tl.sum(parts, 0)
+        place = row.to(tl.int64) * D + c
         if HAS_LEFT:
             total *= tl.load(left + row)
-        to = out + row.to(tl.int64) * D + c
-        total += tl.load(to, mask=columns, other=0.0).to(dtype)
-        tl.store(to, total.to(out.dtype.element_ty), mask=columns)
+        if HAS_OWN:
+            total += tl.load(own + row) * tl.load(x + place, mask=columns, other=0.0).to(dtype)
+        tl.store(out + place, total.to(out.dtype.element_ty), mask=columns)
         rest = tl.where(rest == row, N, rest)
         row = tl.min(rest, 0)
 

@@ -118,20 +118,14 @@ def propagate(
     if out.numel():
         columns = min(power(x.size(1)), 128)
         few = 512 if neighbour.size(0) >= 16 * x.size(0) else 16  # where most rows are long, they are of a length
-        shape = {"D": x.size(1), "FEW": few, "COLUMNS": columns}
-        left_given, right_given, own_given = (
-            x if factor is None else factor.contiguous() for factor in (left, right, own)
-        )
-        given = (x, row_ptr, neighbour.contiguous(), left_given, right_given)
-        has = {"HAS_LEFT": left is not None, "HAS_RIGHT": right is not None}
+        factors = (x if factor is None else factor.contiguous() for factor in (left, right, own))
+        has = {"HAS_LEFT": left is not None, "HAS_RIGHT": right is not None, "HAS_OWN": own is not None}
         # Triton 3.6 cannot compile it for 16 to 64 rows; a thread has four numbers of a row
         rows, warps = (8, min(columns // 16, 4)) if columns >= 16 else (128, 4)
-        blocks = over(x.size(1), columns)
-        grid, first = (*over(x.size(0), rows), *blocks), {"HAS_OWN": own is not None, "ROWS": rows, "num_warps": warps}
-        launch(kernels.propagate, grid, *given, own_given, out, x.size(0), **has, **first, **shape)
-        grid = (*over(x.size(0), 128), *blocks)
-        tile = {"EDGES": max(16, 4096 // columns), "ROWS": 128}
-        launch(kernels.propagate_rest, grid, *given, out, x.size(0), **has, **tile, **shape)
+        tile = {"FEW": few, "ROWS": rows, "EDGES": max(16, 4096 // columns), "LONG": 32, "COLUMNS": columns}
+        grid = (over(x.size(0), 32)[0] + over(x.size(0), rows)[0], *over(x.size(1), columns))
+        given = (x, row_ptr, neighbour.contiguous(), *factors, out, x.size(0))
+        launch(kernels.propagate, grid, *given, D=x.size(1), **has, **tile, num_warps=warps)
     return out
 
 
@@ -189,6 +183,8 @@ def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
     out = x.new_empty(ptr.size(0) - 1, x.size(1))
     if out.numel():
         tile = _columns(x)
+        if tile["COLUMNS"] == 128 and x.size(0) >= 128 * out.size(0):  # the longest segment takes longest
+            tile |= {"ROWS": 128, "num_warps": 8}
         grid = (out.size(0), *over(x.size(1), tile["COLUMNS"]))
         launch(kernels.segment_sum, grid, x.contiguous(), ptr, out, out.size(0), **tile)
     return out

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from compool.ops import _torch
 from compool.ops import _triton_merge_kernels as kernels
-from compool.ops._triton_launch import EDGES, launch, over, strided, tiles, wide
+from compool.ops._triton_launch import EDGES, NODES, launch, over, strided, tiles, wide
 
 
 def merge(
@@ -43,6 +43,30 @@ def merge_backward(
         args = (grad_weight, edges[0], merged.contiguous(), grad_score, grad_score.numel())
         launch(kernels.gather_merged, over(grad_score.numel(), EDGES), *args, BLOCK=EDGES)
     return grad_x, grad_score
+
+
+def merge_pairs(x: Tensor, supernode_score: Tensor, cluster: Tensor) -> Tensor:
+    number, room = x.size(0), supernode_score.size(0)
+    out = x.new_empty(room, x.size(1))
+    if out.numel():
+        low, high = (torch.full((room,), start, dtype=torch.int32, device=x.device) for start in (number, -1))
+        if number:
+            launch(kernels.pair_members, over(number, NODES), cluster, low, high, number, room, BLOCK=NODES)
+        grid, tile = tiles(room, x)
+        args = (x.contiguous(), supernode_score.contiguous(), low, high, out, number, room)
+        launch(kernels.merge_pairs, grid, *args, **tile)
+    return out
+
+
+def merge_pairs_backward(grad: Tensor, x: Tensor, supernode_score: Tensor, cluster: Tensor) -> tuple[Tensor, Tensor]:
+    number, room = x.size(0), supernode_score.size(0)
+    grad_x = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    grad_score = torch.zeros(room, dtype=wide(supernode_score), device=x.device)
+    if number:
+        grid, tile = tiles(number, x)
+        args = (grad.contiguous(), x.contiguous(), supernode_score.contiguous(), cluster, grad_x, grad_score)
+        launch(kernels.merge_pairs_backward, grid[:1], *args, number, room, **tile)
+    return grad_x, grad_score.to(supernode_score.dtype)
 
 
 def spread(x: Tensor, weight: Tensor, source: Tensor, target: Tensor, num_rows: int) -> Tensor:

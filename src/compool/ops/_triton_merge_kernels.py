@@ -90,6 +90,56 @@ def gather_merged(grad_weight, source, merged, out, E, BLOCK: tl.constexpr):
 
 
 @_jit
+def pair_members(cluster, low, high, N, K, BLOCK: tl.constexpr):
+    """The members of each pair, which come in as N and −1; of one node alone both are that node."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    k = tl.load(cluster + i, mask=i < N, other=0)
+    there = (i < N) & (k < K)
+    tl.atomic_min(low + k, i, mask=there, sem="relaxed")
+    tl.atomic_max(high + k, i, mask=there, sem="relaxed")
+
+
+@_jit
+def merge_pairs(x, score, low, high, out, N, K, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """The sum of one or two rows times the score; zeros where there is no supernode."""
+    k = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside, columns = k < K, c < D
+    dtype = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
+    i = tl.load(low + k, mask=inside, other=N).to(tl.int64)
+    j = tl.load(high + k, mask=inside, other=-1).to(tl.int64)
+    there = i < N
+    two = there & (i < j)
+    rows = tl.load(x + i[:, None] * D + c[None, :], mask=there[:, None] & columns[None, :], other=0.0).to(dtype)
+    rows += tl.load(x + j[:, None] * D + c[None, :], mask=two[:, None] & columns[None, :], other=0.0).to(dtype)
+    rows *= tl.load(score + k, mask=inside & there, other=0.0).to(dtype)[:, None]
+    place = k[:, None] * D + c[None, :]
+    tl.store(out + place, rows.to(out.dtype.element_ty), mask=inside[:, None] & columns[None, :])
+
+
+@_jit
+def merge_pairs_backward(
+    grad, x, score, cluster, grad_x, grad_score, N, K, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """`grad_score` comes in as zeros; each has two members at most, so that their order does not matter."""
+    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    inside = i < N
+    k = tl.load(cluster + i, mask=inside, other=0)
+    there = inside & (k < K)
+    dtype = grad_score.dtype.element_ty
+    s = tl.load(score + k, mask=there, other=0.0).to(dtype)
+    total = tl.zeros([ROWS], dtype=dtype)
+    for low in range(0, D, COLUMNS):
+        c = low + tl.arange(0, COLUMNS)
+        columns = (c < D)[None, :]
+        place = i[:, None] * D + c[None, :]
+        g = tl.load(grad + k[:, None] * D + c[None, :], mask=there[:, None] & columns, other=0.0).to(dtype)
+        total += tl.sum(g * tl.load(x + place, mask=there[:, None] & columns, other=0.0).to(dtype), 1)
+        tl.store(grad_x + place, (s[:, None] * g).to(grad_x.dtype.element_ty), mask=inside[:, None] & columns)
+    tl.atomic_add(grad_score + k, total, mask=there, sem="relaxed")
+
+
+@_jit
 def spread(x, weight, source, target, out, E, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """out[target] += weight · x[source]; `out` comes in as zeros."""
     e = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)

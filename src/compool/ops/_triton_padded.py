@@ -8,7 +8,7 @@ from compool.ops import _triton_kernels as kernels
 from compool.ops import _triton_merge_kernels as merging
 from compool.ops import _triton_padded_kernels as padded
 from compool.ops._triton import _backward, _rank, _score_select_and_hook, _select_and_hook, _start
-from compool.ops._triton_launch import EDGES, NODES, check_nodes, launch, over, power, strided, tiles, wide
+from compool.ops._triton_launch import EDGES, NODES, check_nodes, launch, over, strided, tiles, wide
 
 
 def coarsen_padded(
@@ -33,11 +33,9 @@ def _numbered_padded(parent: Tensor, rank: Tensor) -> tuple[Tensor, Tensor]:
     return cluster, first
 
 
-def _rows(num_nodes: int, num_edges: int) -> tuple[tuple[int], dict[str, int]]:
-    """The grid and the tile of a kernel over nodes and their edges, by how many edges a node has."""
-    width = min(max(power(num_edges // max(num_nodes, 1)), 16), 64)
-    rows = 1024 // width
-    return over(num_nodes, rows), {"ROWS": rows, "WIDE": width}
+def _rows(num_nodes: int) -> tuple[tuple[int], dict[str, int]]:
+    """The grid and the tile of a kernel over nodes and their edges: wide, as those with thousands take longest."""
+    return over(num_nodes, 16), {"ROWS": 16, "WIDE": 64}
 
 
 def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
@@ -46,7 +44,7 @@ def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
     share = ends.new_empty(edges.size(1))
     if share.numel():
         most, total = ends.new_empty(2, number)
-        grid, tile = _rows(number, edges.size(1))
+        grid, tile = _rows(number)
         launch(padded.softmax_rows, grid, ends, row_ptr, edges[1], most, total, number, **tile)
         args = (ends, edges, stride, most, total, share, row_ptr[-1:], number, edges.size(1))
         launch(padded.softmax_edges, over(edges.size(1), EDGES), *args, BLOCK=EDGES)
@@ -61,7 +59,7 @@ def softmax_ends_backward(grad: Tensor, share: Tensor, edge_index: Tensor, row_p
     into, out = grad.new_zeros(number), grad.new_empty(number)
     args = (grad, share, edges, stride, into, row_ptr[-1:], edges.size(1))
     launch(padded.softmax_into, over(edges.size(1), EDGES), *args, BLOCK=EDGES)
-    grid, tile = _rows(number, edges.size(1))
+    grid, tile = _rows(number)
     launch(padded.softmax_out, grid, grad, share, row_ptr, edges[1], into, out, number, **tile)
     return out.to(dtype)
 

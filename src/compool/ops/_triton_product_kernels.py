@@ -10,10 +10,12 @@ from compool.ops._triton_layer_kernels import _activated, _jit, _tile
 def _split(value, PRECISION: tl.constexpr):
     """A float32 as the sum of two numbers with few bits, as tensor cores take them; itself if `PRECISION` is "tf32"."""
     if PRECISION == "tf32":
-        return value, value
-    high = ((value.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
-    high = tl.where(value == value, high, value)  # rounding may make a number of NaN
-    return high, value - high
+        high, low = value, value
+    else:
+        high = ((value.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+        high = tl.where(value == value, high, value)  # rounding may make a number of NaN
+        low = value - high
+    return high, low
 
 
 @triton.jit
@@ -23,12 +25,14 @@ def _dot(left, high, low, total, PRECISION: tl.constexpr):
     Triton's own "tf32x3" splits both factors for every product; so, one that stays is split before the loop.
     """
     if PRECISION == "tf32":
-        return tl.dot(left, high, total, input_precision="tf32")
-    left_high, left_low = _split(left, PRECISION)
-    small = tl.dot(left_low, high, input_precision="tf32")
-    small = tl.dot(left_high, low, small, input_precision="tf32")
-    small = tl.where(small == small, small, 0.0)  # the low bits of infinity are NaN; those of NaN are in `high`, too
-    return tl.dot(left_high, high, total + small, input_precision="tf32")
+        total = tl.dot(left, high, total, input_precision="tf32")
+    else:
+        left_high, left_low = _split(left, PRECISION)
+        small = tl.dot(left_low, high, input_precision="tf32")
+        small = tl.dot(left_high, low, small, input_precision="tf32")
+        small = tl.where(small == small, small, 0.0)  # the low bits of infinity are NaN; those of NaN are in `high`
+        total = tl.dot(left_high, high, total + small, input_precision="tf32")
+    return total
 
 
 @_jit
@@ -44,6 +48,12 @@ def grouped_linear(
         return
     end = tl.minimum(end, start + CHUNK)
     o = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    if start >= stop:  # rows of none
+        for first in range(start, end, ROWS):
+            i = (first + tl.arange(0, ROWS)).to(tl.int64)
+            nothing = tl.zeros([ROWS, COLUMNS], dtype=out.dtype.element_ty)
+            tl.store(out + i[:, None] * OUTPUTS + o[None, :], nothing, mask=(i < end)[:, None] & (o < OUTPUTS)[None, :])
+        return
     k = tl.arange(0, INNER)
     columns = weight + segment.to(tl.int64) * INPUTS * OUTPUTS + k[:, None] + o[None, :] * INPUTS
     w = tl.load(columns, mask=(k < INPUTS)[:, None] & (o < OUTPUTS)[None, :], other=0.0)

@@ -122,11 +122,12 @@ def contract_padded(
     return PaddedContraction(*_contract_padded(edge_score.detach(), edge_index, row_ptr, graph_ptr, span))
 
 
-def merge_padded_pairs(x: Tensor, edge_score: Tensor, parts: PaddedContraction) -> Tensor:
-    """:func:`merge_pairs` of a padded graph: features [N, d]."""
-    spread = torch.arange(parts.chosen.size(0), device=x.device) % max(edge_score.size(0), 1)  # not all from one place
-    score = edge_score.index_select(0, torch.where(parts.chosen < 0, spread, parts.chosen))
-    return cast(Tensor, _MergePairs.apply(x, torch.where(parts.chosen < 0, 1.0, score), parts.cluster))
+def merge_padded_pairs(x: Tensor, edge_score: Tensor, parts: PaddedContraction, room: int | None = None) -> Tensor:
+    """:func:`merge_pairs` of a padded graph: features [N, d], or those of the first `room` supernodes."""
+    chosen = parts.chosen[:room]
+    spread = torch.arange(chosen.size(0), device=x.device) % max(edge_score.size(0), 1)  # not all from one place
+    score = edge_score.index_select(0, torch.where(chosen < 0, spread, chosen))
+    return cast(Tensor, _MergePairs.apply(x, torch.where(chosen < 0, 1.0, score), parts.cluster))
 
 
 def merge_pairs(x: Tensor, edge_score: Tensor, edge_index: Tensor, parts: Contraction) -> tuple[Tensor, Tensor]:
@@ -147,7 +148,10 @@ def merge_pairs(x: Tensor, edge_score: Tensor, edge_index: Tensor, parts: Contra
 
 
 class _MergePairs(torch.autograd.Function):
-    """Sum first, then multiply, as PyG does: so unpooling, which divides, gives back whole numbers."""
+    """Sum first, then multiply, as PyG does: so unpooling, which divides, gives back whole numbers.
+
+    Supernodes for which there is no score are left out.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, supernode_score: Tensor, cluster: Tensor) -> Tensor:

@@ -9,6 +9,13 @@ from torch import Tensor
 Result = TypeVar("Result")
 
 
+@torch.no_grad()
+def put(state: Iterable[Tensor], values: Iterable[Tensor]) -> None:
+    """Copy values into tensors."""
+    for tensor, value in zip(state, values, strict=True):
+        tensor.copy_(value)
+
+
 class Captured(Generic[Result]):
     """`function` as a CUDA graph. It must not bring anything to the host, and no size may depend on what is in `given`.
 
@@ -23,7 +30,8 @@ class Captured(Generic[Result]):
 
     def __init__(self, function: Callable[[Tensor], Result], given: Tensor, state: Iterable[Tensor] = ()) -> None:
         self.given = given.clone()
-        before = [(tensor, tensor.detach().clone()) for tensor in state]
+        state = list(state)
+        before = [tensor.detach().clone() for tensor in state]
         side = torch.cuda.Stream(given.device)
         side.wait_stream(torch.cuda.current_stream(given.device))
         with torch.cuda.stream(side):
@@ -33,9 +41,7 @@ class Captured(Generic[Result]):
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             self.result = function(self.given)
-        with torch.no_grad():
-            for tensor, value in before:
-                tensor.copy_(value)
+        put(state, before)
 
     def __call__(self, given: Tensor) -> Result:
         """Replay."""

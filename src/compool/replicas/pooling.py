@@ -112,8 +112,8 @@ class EdgePooling(_Scorer):
         edge_score = share + self.add_to_edge_score
         if union.padded:
             pairs = ops.contract_padded(edge_score, edge_index, union.row_ptr, union.graph_ptr, union.largest)
-            x = ops.merge_padded_pairs(x, edge_score, pairs)
-            return x, union.coarse(pairs.edge_index, pairs.first, looped=True, row_ptr=pairs.row_ptr)
+            x = ops.merge_padded_pairs(x, edge_score, pairs, union.after[0].nodes if union.after else None)
+            return x, union.coarse(pairs.edge_index, pairs.first, looped=True, row_ptr=pairs.row_ptr).fitted()
         parts = ops.contract(edge_score, edge_index, number, by_first=True)
         x, _ = ops.merge_pairs(x, edge_score, edge_index, parts)
         edges = ops.connect(edge_index, parts, self_loops=True, input_loops=True)

@@ -34,6 +34,8 @@ class Output(NamedTuple):
     """[R, B, outputs]."""
     kept: list[Tensor]
     """Nodes of each replica after each pooling layer [R]."""
+    needed: list[Tensor]
+    """Nodes and edges after each pooling layer that minds its room [2]: see `Union.needed`."""
 
 
 class _Stack(Module):
@@ -90,7 +92,7 @@ class Network(_Stack):
 
     def forward(self, x: Tensor, union: Union) -> Output:
         """The logits of each graph, from the features [N, d], or the columns of one-hot features [N]."""
-        kept, levels = list[Tensor](), list[Tensor]()
+        kept, needed, levels = list[Tensor](), list[Tensor](), list[Tensor]()
         last = len(self.layers) - 1
         if x.dim() == 1 and self.letters[0] in POOLINGS:  # pooling adds features up: columns do not do
             x = F.one_hot(x, self.settings[0]["in_channels"]).to(next(self.parameters()).dtype)
@@ -99,6 +101,7 @@ class Network(_Stack):
             if letter in POOLINGS:
                 x, union = layer(x, union, key)
                 kept.append(union.ptr.diff())
+                needed += [] if union.needed is None else [union.needed]
             elif letter == "G":
                 x = layer(x, union)
                 x = x if key is None else ops.dropout(x, union.ptr, key, self.dropout)
@@ -113,7 +116,7 @@ class Network(_Stack):
                     x = ops.activate(x.flatten(0, 1), None, rows, key, self.dropout).view(x.shape)
             if self.jump and letter in CONVOLUTIONS:
                 levels.append(readout(x, union, self.readout))
-        return Output(x, kept)
+        return Output(x, kept, needed)
 
 
 class GIN(_Stack):
@@ -136,7 +139,7 @@ class GIN(_Stack):
             self._predict(cast(layers.Linear, predict), x, union, at)
             for at, (predict, x) in enumerate(zip(self.predictions, levels, strict=True))
         ]
-        return Output(torch.stack(logits).sum(0), [])
+        return Output(torch.stack(logits).sum(0), [], [])
 
     def _predict(self, predict: layers.Linear, x: Tensor, union: Union, site: int) -> Tensor:
         if x.dim() == 1:  # one-hot: look up, then read out

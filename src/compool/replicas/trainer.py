@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -13,14 +13,17 @@ from compool.data import Split
 from compool.ops import _library, fold
 from compool.ops._checks import NanScore
 from compool.replicas.adam import Adam
-from compool.replicas.captured import Captured
+from compool.replicas.captured import Captured, put
+from compool.replicas.pooling import EdgePooling
 from compool.replicas.stack import GIN, Network
-from compool.replicas.union import Graphs, Room
+from compool.replicas.union import Graphs, Room, Union
 
 # Uses of a replica's key
 _ORDER, _STEP = 1, 2
 Result = TypeVar("Result")
 EVALUATED = 128  # graphs of each replica in one union, when nothing is learned
+SPARE = 0.1  # of the room after pooling
+LARGE = 2**18  # edges from which on it is worth while to have no more room than needed
 
 
 class Settings(NamedTuple):
@@ -94,19 +97,26 @@ def train(
     learner = _Learner(stack, graphs, keys, Adam(stack, settings.lr, settings.weight_decay, settings.decoupled))
     step: Callable[[Tensor], None] = learner.step
     look: Callable[[Tensor], tuple[Tensor, Tensor]] = learner.look
+    fitted: list[_Fitted[Any]] = []
     if _can_capture(stack, graphs):
-        learner.room = _room(graphs, train_ids, keys, settings)
-        step = Captured(learner.step, train_ids[:, : settings.batch], learner.state)
-        learner.room = graphs.room(torch.cat([_parts(ids, size) for ids in held]))
-        look = Captured(learner.look, held[0][:, :size])
+        step = _Fitted(learner, learner.step, train_ids[:, : settings.batch], _room(graphs, train_ids, keys, settings))
+        room = graphs.room(torch.cat([_parts(ids, size) for ids in held]))
+        look = _Fitted(learner, learner.look, held[0][:, :size], room)
+        fitted = [step, look]
     best = Trained(Curves(), learner.failed, *(torch.full((len(splits),), -1.0, device=device) for _ in range(3)))
     number = (train_ids >= 0).sum(1).clamp(min=1)
     for epoch in range(1, settings.epochs + 1):
         learner.adam.set_lr(settings.lr * 0.5 ** ((epoch - 1) // settings.halve))
         learner.loss.zero_()
-        for ids in _shuffled(train_ids, _order(keys, epoch)).split(settings.batch, dim=1):
-            step(ids)
-        _record(best, epoch, learner.loss / number, *(_accuracy(look, ids, size) for ids in held))
+        before = [tensor.detach().clone() for tensor in learner.state] if any(one.after for one in fitted) else []
+        while True:
+            for ids in _shuffled(train_ids, _order(keys, epoch)).split(settings.batch, dim=1):
+                step(ids)
+            found = [_accuracy(look, ids, size) for ids in held]
+            if sum(not one.suffices() for one in fitted) == 0:
+                break
+            put(learner.state, before)  # there is more room now
+        _record(best, epoch, learner.loss / number, *found)
         if report is not None:
             report(epoch, best.curves)
     best.epoch = best.epoch.long()
@@ -120,6 +130,12 @@ class _Learner:
         self.stack, self.graphs, self.keys, self.adam = stack, graphs, keys, adam
         self.room: Room | None = None
         """If set, unions are padded to this size, and nothing comes to the host."""
+        self.after: tuple[Room, ...] = ()
+        """The room after each pooling that minds it."""
+        self.levels = sum(isinstance(layer, EdgePooling) for layer in stack.modules())
+        """How many these are."""
+        self.needed = torch.zeros(self.levels, 2, dtype=torch.long, device=keys.device)
+        """The most nodes and edges that were there after each of them."""
         self.failed = torch.zeros(keys.size(0), dtype=torch.bool, device=keys.device)
         self.loss = torch.zeros(keys.size(0), device=keys.device)
         """The sum of the losses of the graphs seen in this epoch [R]."""
@@ -136,7 +152,9 @@ class _Learner:
         keys = fold(fold(self.keys, _STEP), self.steps)
 
         def losses_of(ids: Tensor) -> Tensor:
-            return loss_of(self.stack(*self.graphs.union(ids, keys, self.room)).logits, self.graphs.y, ids)
+            found = self.stack(*self.graphs.union(ids, keys, self.room, self.after))
+            self._note(found.needed)
+            return loss_of(found.logits, self.graphs.y, ids)
 
         losses = self._guarded(losses_of, ids)
         losses.masked_fill(self.failed, 0.0).nan_to_num(0.0, 0.0, 0.0).sum().backward()
@@ -152,7 +170,18 @@ class _Learner:
     @torch.no_grad()
     def look(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """How many of its graphs [R, B] each replica gets right [R]; its nodes, before and after each pooling layer."""
-        return self._guarded(lambda ids: _look(self.stack, self.graphs, ids, self.room), ids)
+
+        def look(ids: Tensor) -> tuple[Tensor, Tensor]:
+            x, union = self.graphs.union(ids, None, self.room, self.after)
+            right, nodes, needed = _look(self.stack, self.graphs.y, ids, x, union)
+            self._note(needed)
+            return right, nodes
+
+        return self._guarded(look, ids)
+
+    def _note(self, needed: list[Tensor]) -> None:
+        if needed:
+            torch.maximum(self.needed, torch.stack(needed), out=self.needed)
 
     def _guarded(self, run: Callable[[Tensor], Result], ids: Tensor) -> Result:
         """`run` on the graphs of the replicas that have not failed. Where scores are NaN it raises, if it may ask the
@@ -173,6 +202,47 @@ class _Learner:
             for buffer, value in zip(self.stack.buffers(), before, strict=True):  # running statistics
                 buffer.copy_(value)
             return run(ids.masked_fill(self.failed.unsqueeze(1), -1))
+
+
+class _Fitted(Generic[Result]):
+    """A function of a learner, captured. After poolings that leave an unknown number of nodes and edges, there is as
+    much room as they took in the epoch before, and some more.
+    """
+
+    def __init__(self, learner: _Learner, function: Callable[[Tensor], Result], given: Tensor, room: Room) -> None:
+        self.learner, self.function, self.given, self.room = learner, function, given, room
+        self.needed, self.spare = torch.zeros_like(learner.needed), SPARE
+        self.after: tuple[Room, ...] = ()
+        self._capture()
+
+    def _capture(self) -> None:
+        self.captured: Captured[Result] | None = None  # the memory of the one before is free again
+        learner = self.learner
+        learner.room, learner.after, learner.needed = self.room, self.after, self.needed
+        self.captured = Captured(self.function, self.given, learner.state)
+        self.needed.zero_()
+
+    def __call__(self, given: Tensor) -> Result:
+        assert self.captured is not None
+        return self.captured(given)
+
+    def suffices(self) -> bool:
+        """Whether there was room for all of an epoch. If not, there is for what comes next, and the epoch is void. If
+        there was much more than was needed, there is less next time.
+        """
+        if not len(self.needed):
+            return True
+        needed, now = torch.tensor(self.needed.tolist()), torch.tensor(self.after or (self.room,) * len(self.needed))
+        self.needed.zero_()
+        if (needed > now).any():
+            self.after, self.spare = (), 2 * self.spare
+            self._capture()
+            return False
+        less = torch.minimum((needed * (1 + self.spare)).long() + 1, now)
+        if self.room.edges >= LARGE and less.sum() < 0.8 * now.sum():
+            self.after = tuple(Room(*level) for level in less.tolist())
+            self._capture()
+        return True
 
 
 def _can_capture(stack: Network | GIN, graphs: Graphs) -> bool:
@@ -228,13 +298,12 @@ def _shuffled(ids: Tensor, keys: Tensor) -> Tensor:
     return ids.gather(1, order)
 
 
-def _look(stack: Network | GIN, graphs: Graphs, ids: Tensor, room: Room | None = None) -> tuple[Tensor, Tensor]:
+def _look(stack: Network | GIN, y: Tensor, ids: Tensor, x: Tensor, union: Union) -> tuple[Tensor, Tensor, list[Tensor]]:
     stack.eval()
-    x, union = graphs.union(ids, None, room)
-    logits, levels = stack(x, union)
+    logits, levels, needed = stack(x, union)
     guess = (logits.squeeze(2) > 0).long() if logits.size(2) == 1 else logits.argmax(2)
-    right = ((guess == graphs.y[ids.clamp(min=0)]) & (ids >= 0)).sum(1)
-    return right, torch.stack([union.ptr.diff(), *levels], 1)
+    right = ((guess == y[ids.clamp(min=0)]) & (ids >= 0)).sum(1)
+    return right, torch.stack([union.ptr.diff(), *levels], 1), needed
 
 
 def _evaluated(number: int) -> int:
@@ -253,7 +322,7 @@ def _accuracy(look: Callable[[Tensor], tuple[Tensor, Tensor]], ids: Tensor, size
 @torch.no_grad()
 def evaluate(stack: Network | GIN, graphs: Graphs, ids: Tensor) -> tuple[Tensor, Tensor]:
     """The accuracy of each replica on its graphs [R], and the share of nodes kept by each pooling layer [R, levels]."""
-    return _accuracy(lambda part: _look(stack, graphs, part), ids, _evaluated(ids.size(1)))
+    return _accuracy(lambda part: _look(stack, graphs.y, part, *graphs.union(part))[:2], ids, _evaluated(ids.size(1)))
 
 
 def _record(

@@ -36,6 +36,10 @@ class Union:
 
     Then no size depends on the graphs, and nothing has to come to the host.
     """
+    after: "tuple[Room, ...]" = ()
+    """The room after each pooling to come that minds it; none given: as much as before it."""
+    needed: Tensor | None = None
+    """Nodes and edges that the last pooling left [2], if it minds its room; where that was less, the union is wrong."""
 
     @property
     def num_nodes(self) -> int:
@@ -80,6 +84,22 @@ class Union:
             row_ptr=row_pointer(edge_index[0], first.size(0)) if row_ptr is None else row_ptr,
             graph_ptr=torch.searchsorted(first, self.graph_ptr),
             looped=looped,
+            needed=None,
+        )
+
+    def fitted(self) -> "Union":
+        """With the room that comes next in `after`. What is outside of it is lost: no pointer leads there."""
+        needed = torch.stack([self.graph_ptr[-1], self.row_ptr[-1]])
+        if not self.after:
+            return replace(self, needed=needed)
+        nodes, edges = self.after[0]
+        return replace(
+            self,
+            edge_index=self.edge_index[:, :edges].clamp(max=nodes - 1),
+            row_ptr=self.row_ptr[: nodes + 1].clamp(max=edges),
+            graph_ptr=self.graph_ptr.clamp(max=nodes),
+            after=self.after[1:],
+            needed=needed,
         )
 
 
@@ -142,18 +162,21 @@ class Graphs:
         totals = [segment_sizes(ptr, graphs).sum((1, 2)).amax() for ptr in (self.node_ptr, self.edge_ptr)]
         return Room(*torch.stack(totals).tolist())
 
-    def union(self, graphs: Tensor, key: Tensor | None = None, room: Room | None = None) -> tuple[Tensor, Union]:
+    def union(
+        self, graphs: Tensor, key: Tensor | None = None, room: Room | None = None, after: tuple[Room, ...] = ()
+    ) -> tuple[Tensor, Union]:
         """The features and the union of the graphs [R, B] of R replicas; −1 stands for no graph.
 
         Args:
             graphs: which graphs [R, B].
             key: each replica's random key for this step, int64 [R].
             room: pad the union to this size, which must suffice: see :meth:`room`.
+            after: the room after each pooling that minds it, which may not suffice: see `Union.needed`.
         """
         source = (self.node_ptr, self.edge_ptr, self.row_ptr, self.edge_index)
         graph_ptr, node, row_ptr, edge_index = ops.gather_graphs(graphs.reshape(-1), *source, room)
         known = (edge_index, row_ptr, graph_ptr, graphs.size(0), key)
-        return self.x[node], Union(*known, largest=self.largest, padded=room is not None)
+        return self.x[node], Union(*known, largest=self.largest, padded=room is not None, after=after)
 
 
 def _segment(ptr: Tensor, number: int) -> Tensor:
