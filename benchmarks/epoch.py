@@ -31,7 +31,7 @@ from torch.profiler import ProfilerActivity, profile
 from compool import data, study
 from compool.data.paper import TABLE_1
 from compool.replicas.trainer import Curves
-from compool.study.run import load
+from compool.study.planning import load
 
 MADE_UP = ("REDDIT-MULTI-5K", "REDDIT-MULTI-12K")
 SPREAD, LARGEST = 1.0, 4000  # of the logarithm of the sizes, and nodes of a graph: about as REDDIT-BINARY

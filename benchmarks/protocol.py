@@ -30,7 +30,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import ClusterPooling, GCNConv, global_mean_pool
 
 from compool import data, study
-from compool.study.run import load
+from compool.study.planning import load
 
 
 class FromPyG(torch.nn.Module):

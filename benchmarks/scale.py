@@ -36,7 +36,7 @@ from rich.table import Table
 
 from compool import data, study
 from compool.study import cluster
-from compool.study.run import Block, missing
+from compool.study.planning import Block, missing
 from compool.study.schedule import schedule
 from compool.study.store import Run, Store
 

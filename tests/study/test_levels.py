@@ -7,8 +7,8 @@ import torch
 from compool import ComponentPooling, data, nn, ops
 from compool.study import Store, drawing, networks, recipe, train_block
 from compool.study.levels import centres, layout, look
+from compool.study.planning import Block
 from compool.study.results import collect
-from compool.study.run import Block
 from tests.study.test_store import example
 
 
@@ -90,7 +90,7 @@ def test_a_picture_shows_each_level(graphs: data.GraphSet) -> None:
 def test_a_run_trained_again_is_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trained with others and stored, then again by itself up to the epoch that was picked: the accuracies agree."""
     few = data.communities(99)
-    monkeypatch.setattr("compool.study.run.load", lambda recipe, folder: few)
+    monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: few)
     store = Store(tmp_path / "study.sqlite")
     settings = recipe("component", "communities", epochs=4, hidden=8)
     store.add(train_block(Block(settings, 0, (0, 1, 2))))

@@ -16,7 +16,7 @@ def small(method: str = "component", **changes: object) -> study.Recipe:
 def _few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred generated graphs rather than 1,200."""
     graphs = communities(99)
-    monkeypatch.setattr("compool.study.run.load", lambda recipe, folder: graphs)
+    monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: graphs)
 
 
 def test_runs_are_stored_and_gaps_filled(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ import torch
 
 from compool.data import GraphSet
 from compool.replicas.trainer import Curves
-from compool.study import run
-from compool.study.run import Block, Place, Report
+from compool.study import planning, run
+from compool.study.planning import Block, Place
+from compool.study.run import Report
 from compool.study.schedule import Lost, schedule
 from compool.study.store import Run, Store
 from compool.study.workers import from_rows, last_rows
@@ -122,7 +123,7 @@ def execute(
 
     def submit(block: Block, avoid: Sequence[str]) -> "Future[list[Run]]":
         if block.source not in sets:
-            sets[block.source] = ray.put(run.load(block.recipe, block.folder))
+            sets[block.source] = ray.put(planning.load(block.recipe, block.folder))
         task, key = work, mailbox.expect(block)
         if any(avoid) and (others := _others(ray.nodes(), avoid, needs)):  # soft: if that is lost, too, any will do
             task = work.options(scheduling_strategy=NodeAffinitySchedulingStrategy(others[0], soft=True))

@@ -8,11 +8,13 @@ import torch
 from safetensors import safe_open
 
 from compool import data, nn
+from compool.study import planning
 from compool.study import run as training
 from compool.study.levels import Shown, look
+from compool.study.planning import Block
 from compool.study.recipe import Recipe, recipe
 from compool.study.results import OURS, Study, collect
-from compool.study.run import Block, Report
+from compool.study.run import Report
 from compool.study.store import Run, Store
 
 DEFAULT = Path("study.sqlite")
@@ -46,7 +48,7 @@ def find(
     if model is not None:
         network, about = nn.load_network(model), f"The network is that of {model.name}."
         chosen = recipe(OURS, dataset, name or "fast")
-        graphs = training.load(chosen, folder)
+        graphs = planning.load(chosen, folder)
         width = network.settings["in_channels"] if isinstance(network, nn.Network) else None
         return look(network, graphs, index, _fitting(graphs, chosen, width), threshold, about)
     run = None
@@ -58,7 +60,7 @@ def find(
             which += "" if replica is None else f", replica {replica}"
             raise ValueError(f"{store} has no finished run of {which}")
     chosen = recipe_of(run) if run else recipe(OURS, dataset, name or "fast")
-    graphs = training.load(chosen, folder)
+    graphs = planning.load(chosen, folder)
     if not 0 <= index < len(graphs):  # before a network is trained for nothing
         raise ValueError(f"index must lie in 0..{len(graphs) - 1}, the graphs of {graphs.name}; got {index}")
     if run:

@@ -9,7 +9,7 @@ import rich.progress
 from rich.console import Console
 
 from compool.replicas.trainer import Curves
-from compool.study.run import Block
+from compool.study.planning import Block
 from compool.study.store import Run
 
 EVERY = 10.0  # seconds between plain lines

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from compool import data
 from compool.data import tu
-from compool.study import run as training
+from compool.study import planning
 from compool.study.drawing import draw
 from compool.study.figures import figures, save, write
 from compool.study.formats import as_csv, latex, markdown
@@ -128,7 +128,7 @@ def _graphs(
                 raise ValueError(f"{name} is not here; name its folder by --data")
             said(f"looking into {dataset}")
             network, about = network_of(run, store, folder, told)
-            graphs = training.load(recipe, folder)
+            graphs = planning.load(recipe, folder)
             features = data.features(graphs, recipe.features)
             shown += [look(network, graphs, index, features, about=about) for index in _examples(graphs)]
         except (ValueError, OSError, RuntimeError) as error:

@@ -8,8 +8,8 @@ from queue import SimpleQueue
 
 import torch
 
-from compool.study import run
-from compool.study.run import Block
+from compool.study import planning, run
+from compool.study.planning import Block
 from compool.study.store import LOST, Run, Store
 
 _log = logging.getLogger(__name__)
@@ -71,6 +71,6 @@ def schedule(
                 todo.appendleft((block, losses))
                 continue
             reason = f"{LOST} {len(losses)} times; the last time: {loss}"
-            runs = run.failed_block(block, run.load(block.recipe, block.folder), reason)
+            runs = run.failed_block(block, planning.load(block.recipe, block.folder), reason)
         store.add(runs)
         yield runs

@@ -18,8 +18,9 @@ import torch
 
 from compool.data import GraphSet
 from compool.replicas.trainer import Curves
-from compool.study import run
-from compool.study.run import Block, Report
+from compool.study import planning, run
+from compool.study.planning import Block
+from compool.study.run import Report
 from compool.study.schedule import schedule
 from compool.study.store import Run, Store
 
@@ -32,7 +33,7 @@ def execute(
     blocks: Sequence[Block], store: Path, workers: int | None = None, report: Report | None = None
 ) -> Generator[list[Run], None, None]:
     """Train blocks here, or on several processes, and store each when it is finished."""
-    number = min(workers or run.here(blocks[0].device).workers, len(blocks))
+    number = min(workers or planning.here(blocks[0].device).workers, len(blocks))
     if number == 1:
         return run.run_here(blocks, Store(store), report)
     return run_on_workers(blocks, Store(store), number, report)
@@ -85,7 +86,7 @@ def _die_with(parent: int) -> None:
 def _work(block: Block) -> list[Run]:
     global _loaded
     if _loaded is None or _loaded[0] != block.source:
-        _loaded = block.source, run.load(block.recipe, block.folder)
+        _loaded = block.source, planning.load(block.recipe, block.folder)
     return run.train_block(block, _tell, _loaded[1])
 
 
