@@ -42,7 +42,7 @@ def test_equals_the_cpu(name: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["attributes", "labels", "one"])
 def test_training_equals_the_cpu_s(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Captured on the GPU, again and again where there is more room than needed; also with a replica that breaks."""
-    monkeypatch.setattr("compool.replicas.trainer.LARGE", 0)
+    monkeypatch.setattr("compool.replicas.learner.LARGE", 0)
     if "T" in name and kind == "one":
         pytest.skip("rounding decides between nodes with equal scores")
     graphs = graph_set(60)

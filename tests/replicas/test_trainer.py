@@ -9,7 +9,8 @@ from torch import Tensor
 from compool import nn, replicas
 from compool.data import features, split
 from compool.replicas.adam import Adam
-from compool.replicas.trainer import Settings, Trained, _shuffled, evaluate, train
+from compool.replicas.learner import Learner
+from compool.replicas.trainer import Settings, Trained, _accuracy, _shuffled, train
 from tests.replicas.batches import graph_set
 
 KEYS = torch.tensor([11, 22, 33, 44])
@@ -61,11 +62,11 @@ def test_with_room_for_the_largest_step_it_is_the_same_training(
     """
     exact = trained(name, [0, 1, 2, 3], break_one=1, how=torch.nan)
     monkeypatch.setattr("compool.replicas.trainer._can_capture", lambda *_: True)
-    monkeypatch.setattr("compool.replicas.trainer.Captured", _Called)
+    monkeypatch.setattr("compool.replicas.learner.Captured", _Called)
     _Called.rooms.clear()
     if spare is not None:
-        monkeypatch.setattr("compool.replicas.trainer.LARGE", 0)
-        monkeypatch.setattr("compool.replicas.trainer.SPARE", spare)
+        monkeypatch.setattr("compool.replicas.learner.LARGE", 0)
+        monkeypatch.setattr("compool.replicas.learner.SPARE", spare)
     padded = trained(name, [0, 1, 2, 3], break_one=1, how=torch.nan)
     for curve in ("loss", "validation", "test", "kept"):
         ours, theirs = (torch.stack(getattr(one.curves, curve)) for one in (padded, exact))
@@ -165,7 +166,8 @@ def test_accuracy_by_hand() -> None:
     networks = [nn.Network("CPCL", 5, 8, 2) for _ in range(2)]
     stack = replicas.stack(networks)
     ids = torch.tensor([[0, 3, 7, 9, -1], [1, 2, 3, 4, 5]])
-    accuracy, kept = evaluate(stack, replicas.Graphs(graphs, chosen), ids)
+    learner = Learner(stack, replicas.Graphs(graphs, chosen), KEYS[:2], Adam(stack, torch.ones(2), torch.zeros(2)))
+    accuracy, kept = _accuracy(learner.look, ids, 2)
     for replica, network in enumerate(networks):
         right, nodes, supernodes = [], 0, 0
         for index in ids[replica][ids[replica] >= 0].tolist():
