@@ -15,6 +15,7 @@ NETWORKS = {
     "all, symmetric": lambda width: nn.Network("CPCL", width, 8, 2, weights="all", symmetric=True),
     "PCL": lambda width: nn.Network("PCL", width, 8, 2),
     "SSESSESLL": lambda width: nn.Network("SSESSESLL", width, 4, 3),
+    "SESL, squash": lambda width: nn.Network("SESL", width, 4, 3, squash=True),
     "GTGAGLL, jump": lambda width: nn.Network("GTGAGLL", width, 6, 3, ratio=0.6, jump=True),
     "CTCL, 3 nodes": lambda width: nn.Network("CTCL", width, 6, 2, ratio=3),
     "CPSL, jump": lambda width: nn.Network("CPSL", width, 6, 2, readout="sum", jump=True),

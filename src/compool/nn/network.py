@@ -48,6 +48,8 @@ class Network(torch.nn.Module):
         symmetric: of component pooling.
         ratio: of top-k and self-attention pooling: the share of each graph's nodes to keep.
         jump: jumping connections: the first ``L`` gets the readout after every convolution, side by side.
+        squash: a sigmoid after the last layer where there are more than two classes, as in the released code's network
+            with edge pooling: its cross-entropy cannot become small.
 
     Example:
         >>> network = Network("CPCL", in_channels=29, hidden=16, num_classes=2, dropout=0.1)
@@ -70,6 +72,7 @@ class Network(torch.nn.Module):
         symmetric: bool = False,
         ratio: float = 0.5,
         jump: bool = False,
+        squash: bool = False,
     ) -> None:
         super().__init__()
         self.settings: dict[str, Any] = {key: value for key, value in locals().items() if key not in _NO_SETTING}
@@ -82,6 +85,7 @@ class Network(torch.nn.Module):
             raise ValueError(f"with jump=True, a convolution must stand before the first L; got {layers!r}")
         _check(readout, dropout, num_classes)
         self.letters, self.dropout, self.readout, self.jump = layers, dropout, readout, jump
+        self.squash = squash and num_classes > 2
         self.layers = torch.nn.ModuleList()
         width = in_channels
         for at, letter in enumerate(layers):
@@ -132,7 +136,7 @@ class Network(torch.nn.Module):
                 x = F.dropout(x.relu(), self.dropout, self.training)
             if self.jump and letter in CONVOLUTIONS:
                 levels.append(read(x, batch, batch_size))
-        return x
+        return x.sigmoid() if self.squash else x
 
 
 class GINLayer(torch.nn.Module):

@@ -86,7 +86,7 @@ class Network(_Stack):
 
     def __init__(self, networks: Sequence[nn.Network]) -> None:
         super().__init__(networks)
-        self.letters, self.jump = networks[0].letters, networks[0].jump
+        self.letters, self.jump, self.squash = networks[0].letters, networks[0].jump, networks[0].squash
         columns = zip(*(network.layers for network in networks), strict=True)
         self.layers = ModuleList(_STACKED[type(column[0])](column) for column in columns)
 
@@ -116,7 +116,7 @@ class Network(_Stack):
                     x = ops.activate(x.flatten(0, 1), None, rows, key, self.dropout).view(x.shape)
             if self.jump and letter in CONVOLUTIONS:
                 levels.append(readout(x, union, self.readout))
-        return Output(x, kept, needed)
+        return Output(x.sigmoid() if self.squash else x, kept, needed)
 
 
 class GIN(_Stack):

@@ -55,6 +55,7 @@ class Recipe:
     threshold: float | None = None
     ratio: float = 0.5
     jump: bool = False
+    squash: bool = False
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -81,8 +82,8 @@ class Recipe:
             raise ValueError(f"there is no recipe for {self.dataset}: give in_channels and num_classes")
         if self.layers == "GIN":
             return GIN(width, self.hidden, classes, self.dropout, self.readout)
-        pooling = (self.threshold, self.weights, self.symmetric, self.ratio, self.jump)
-        return Network(self.layers, width, self.hidden, classes, self.dropout, self.readout, *pooling)
+        rest = (self.threshold, self.weights, self.symmetric, self.ratio, self.jump, self.squash)
+        return Network(self.layers, width, self.hidden, classes, self.dropout, self.readout, *rest)
 
     @cached_property
     def parameters(self) -> int | None:
