@@ -77,6 +77,16 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
         both("merge_pairs_backward", grad, x, pair_score, pair)
 
 
+def test_what_is_left_out_stays_out() -> None:
+    x, pair, score = torch.randn(5, 3, device=DEVICE), torch.tensor([2, 0, 1, 0, 1], device=DEVICE), torch.ones(2)
+    x[0] = torch.nan
+    for module in (_torch, _triton_merge):
+        assert not module.merge_pairs(x, score.to(DEVICE), pair).isnan().any()
+        grad_x, grad_score = module.merge_pairs_backward(x[1:3], x, score.to(DEVICE), pair)
+        assert not grad_x.isnan().any()
+        assert not grad_score.isnan().any()
+
+
 def check_in_place(
     x: torch.Tensor, halves: torch.Tensor, bias: torch.Tensor, edge_index: torch.Tensor, activation: str
 ) -> None:

@@ -88,6 +88,10 @@ def test_gather_graphs(which: list[int], room: tuple[int, int]) -> None:
     both("gather_graphs", *(t.to(DEVICE) for t in given), *room)
 
 
+def test_sums_of_long_segments() -> None:
+    both("segment_sum", torch.randn(300, 130, device=DEVICE), torch.tensor([0, 290, 300], device=DEVICE))
+
+
 def test_keys() -> None:
     both("fold_key", KEY, None, 7)
     both("fold_key", KEY, torch.tensor(2**33, device=DEVICE), 0)

@@ -38,11 +38,17 @@ def test_equals_the_cpu(name: str, kind: str) -> None:
     torch.testing.assert_close(*results)
 
 
+@pytest.mark.parametrize("spare", [0.1, -0.3])
 @pytest.mark.parametrize("name", ["CPCL", "CCPCCPCLL", "all, symmetric", "PCL", "GIN", "SSESSESLL", "GTGAGLL, jump"])
 @pytest.mark.parametrize("kind", ["attributes", "labels", "one"])
-def test_training_equals_the_cpu_s(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Captured on the GPU, again and again where there is more room than needed; also with a replica that breaks."""
+def test_training_equals_the_cpu_s(name: str, kind: str, spare: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Captured on the GPU, again and again where there is more room than needed, or less; also with a replica that
+    breaks.
+    """
     monkeypatch.setattr("compool.replicas.learner.LARGE", 0)
+    monkeypatch.setattr("compool.replicas.learner.SPARE", spare)
+    if spare < 0 and "E" not in name:
+        pytest.skip("there is room for all")
     if "T" in name and kind == "one":
         pytest.skip("rounding decides between nodes with equal scores")
     graphs = graph_set(60)
@@ -61,5 +67,6 @@ def test_training_equals_the_cpu_s(name: str, kind: str, monkeypatch: pytest.Mon
         source = Graphs(graphs, chosen, device)
         found = train(stack, source, splits, torch.tensor([1, 2, 3], device=device), settings)
         assert found.failed.tolist() == [False, True, False]
+        assert (found.again > 0) == (spare < 0 and device == "cuda")
         results.append(torch.stack(found.curves.loss))
     torch.testing.assert_close(*results, equal_nan=True, rtol=1e-2, atol=1e-3)

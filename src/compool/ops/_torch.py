@@ -264,18 +264,17 @@ def contract_padded(
 
 
 def merge_pairs(x: Tensor, supernode_score: Tensor, cluster: Tensor) -> Tensor:
-    every, number = torch.arange(x.size(0), device=x.device), supernode_score.size(0)
-    there = (cluster < number).to(supernode_score.dtype)
-    sums: Tensor = kernel("spread", x)(x, there, every, cluster.clamp(max=number - 1), number)
+    every, ones = torch.arange(x.size(0), device=x.device), torch.ones_like(cluster, dtype=supernode_score.dtype)
+    number = supernode_score.size(0)  # a row more, for nodes that are left out
+    sums: Tensor = kernel("spread", x)(x, ones, every, cluster.clamp(max=number), number + 1)[:-1]
     return (sums * supernode_score.unsqueeze(1)).to(x.dtype)
 
 
 def merge_pairs_backward(grad: Tensor, x: Tensor, supernode_score: Tensor, cluster: Tensor) -> tuple[Tensor, Tensor]:
-    every, there = torch.arange(x.size(0), device=x.device), cluster < supernode_score.size(0)
-    cluster = cluster.clamp(max=supernode_score.size(0) - 1)
-    score = supernode_score[cluster] * there
-    grad_x, grad_node = kernel("spread_backward", x)(grad, x, score, every, cluster)
-    return grad_x, torch.zeros_like(supernode_score).index_add_(0, cluster, grad_node * there)
+    every, cluster = torch.arange(x.size(0), device=x.device), cluster.clamp(max=supernode_score.size(0))
+    grad, score = F.pad(grad, (0, 0, 0, 1)), F.pad(supernode_score, (0, 1))
+    grad_x, grad_node = kernel("spread_backward", x)(grad, x, score[cluster], every, cluster)
+    return grad_x, torch.zeros_like(score).index_add_(0, cluster, grad_node)[:-1]
 
 
 def connect(edge_index: Tensor, cluster: Tensor, num_clusters: int, self_loops: bool, input_loops: bool) -> Tensor:

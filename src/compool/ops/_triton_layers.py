@@ -122,7 +122,8 @@ def propagate(
         has = {"HAS_LEFT": left is not None, "HAS_RIGHT": right is not None, "HAS_OWN": own is not None}
         # Triton 3.6 cannot compile it for 16 to 64 rows; a thread has four numbers of a row
         rows, warps = (8, min(columns // 16, 4)) if columns >= 16 else (128, 4)
-        tile = {"FEW": few, "ROWS": rows, "EDGES": max(16, 4096 // columns), "LONG": 32, "COLUMNS": columns}
+        edges = min(max(16, 1024 * warps // columns), 256)  # a long row shares its registers with the short ones
+        tile = {"FEW": few, "ROWS": rows, "EDGES": edges, "LONG": 32, "COLUMNS": columns}
         grid = (over(x.size(0), 32)[0] + over(x.size(0), rows)[0], *over(x.size(1), columns))
         given = (x, row_ptr, neighbour.contiguous(), *factors, out, x.size(0))
         launch(kernels.propagate, grid, *given, D=x.size(1), **has, **tile, num_warps=warps)

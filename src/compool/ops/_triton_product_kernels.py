@@ -13,7 +13,7 @@ def _split(value, PRECISION: tl.constexpr):
         high, low = value, value
     else:
         high = ((value.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
-        high = tl.where(value == value, high, float("nan"))  # of other NaN, rounding makes infinity
+        high = tl.where(value == value, high, float("nan"))  # NaN may round to infinity, or to −0
         low = value - high
     return high, low
 

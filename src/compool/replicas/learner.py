@@ -17,7 +17,7 @@ from compool.replicas.union import Graphs, Room
 
 Result = TypeVar("Result")
 ORDER, STEP = 1, 2  # what a replica's key is folded with, by what it is for
-SPARE = 0.1  # of the room after pooling
+SPARE = 0.1  # room after pooling beyond what the epoch before took, as a share of that
 LARGE = 2**18  # edges from which on it is worth while to have no more room than needed
 
 
@@ -30,10 +30,9 @@ class Learner:
         """If set, unions are padded to this size, and nothing comes to the host."""
         self.after: tuple[Room, ...] = ()
         """The room after each pooling that minds it."""
-        self.levels = sum(isinstance(layer, EdgePooling) for layer in stack.modules())
-        """How many these are."""
-        self.needed = torch.zeros(self.levels, 2, dtype=torch.long, device=keys.device)
-        """The most nodes and edges that were there after each of them."""
+        levels = sum(isinstance(layer, EdgePooling) for layer in stack.modules())
+        self.needed = torch.zeros(levels, 2, dtype=torch.long, device=keys.device)
+        """The most nodes and edges that were there after each of these."""
         self.failed = torch.zeros(keys.size(0), dtype=torch.bool, device=keys.device)
         self.loss = torch.zeros(keys.size(0), device=keys.device)
         """The sum of the losses of the graphs seen in this epoch [R]."""
@@ -121,30 +120,31 @@ class Fitted(Generic[Result]):
         learner = self.learner
         learner.room, learner.after, learner.needed = self.room, self.after, self.needed
         self.captured = Captured(self.function, self.given, learner.state)
-        self.needed.zero_()
 
     def __call__(self, given: Tensor) -> Result:
         """The function, replayed."""
         assert self.captured is not None
         return self.captured(given)
 
+    @property
+    def _now(self) -> Tensor:
+        """The room after each pooling [levels, 2]."""
+        return torch.tensor(self.after or (self.room,) * len(self.needed)).view(-1, 2)
+
     def suffices(self) -> bool:
-        """Whether there was room for all of an epoch. If not, there is for what comes next, and the epoch is void. If
-        there was much more than was needed, there is less next time.
-        """
-        if not len(self.needed):
+        """Whether there was room for all of an epoch. If not, the epoch is void; from now on there is room for all."""
+        if not self.after or not (self.needed.cpu() > self._now).any():
             return True
-        needed, now = torch.tensor(self.needed.tolist()), torch.tensor(self.after or (self.room,) * len(self.needed))
-        self.needed.zero_()
-        if (needed > now).any():
-            self.after, self.spare = (), 2 * self.spare
+        self.after, self.spare = (), 2 * abs(self.spare)
+        self._capture()
+        return False
+
+    def fit(self) -> None:
+        """After an epoch for which there was much more room than it took: less."""
+        less = (self.needed.cpu() * (1 + self.spare)).long().clamp(min=1)
+        if self.room.edges >= LARGE and less.sum() < 0.8 * self._now.sum():
+            self.after = tuple(Room(*level) for level in torch.minimum(less + 1, self._now).tolist())
             self._capture()
-            return False
-        less = torch.minimum((needed * (1 + self.spare)).long() + 1, now)
-        if self.room.edges >= LARGE and less.sum() < 0.8 * now.sum():
-            self.after = tuple(Room(*level) for level in less.tolist())
-            self._capture()
-        return True
 
 
 def loss_of(logits: Tensor, y: Tensor, ids: Tensor) -> Tensor:

@@ -58,6 +58,8 @@ class Trained:
     """The validation accuracy of that epoch [R]."""
     test: Tensor
     """The test accuracy of that epoch [R]."""
+    again: int = 0
+    """How many epochs were done again: see :class:`~compool.replicas.learner.Fitted`."""
 
 
 def train(
@@ -97,21 +99,27 @@ def train(
         room = graphs.room(torch.cat([_parts(ids, size) for ids in held]))
         look = Fitted(learner, learner.look, held[0][:, :size], room)
         fitted = [step, look]
-    best = Trained(Curves(), learner.failed, *(torch.full((len(splits),), -1.0, device=device) for _ in range(3)))
+    none = torch.full((len(splits),), -1.0, device=device)
+    best = Trained(Curves(), learner.failed, none, none, none)
     number = (train_ids >= 0).sum(1).clamp(min=1)
     for epoch in range(1, settings.epochs + 1):
         learner.adam.set_lr(settings.lr * 0.5 ** ((epoch - 1) // settings.halve))
         learner.loss.zero_()
         before = [tensor.detach().clone() for tensor in learner.state] if any(one.after for one in fitted) else []
-        while True:
+        while True:  # once, as a rule
+            for one in fitted:
+                one.needed.zero_()
             for ids in _shuffled(train_ids, _order(keys, epoch)).split(settings.batch, dim=1):
                 step(ids)
             found = [_accuracy(look, ids, size) for ids in held]
             enough = [one.suffices() for one in fitted]
             if all(enough):
                 break
-            put(learner.state, before)  # there is more room now
+            put(learner.state, before)
+            best.again += 1
         _record(best, epoch, learner.loss / number, *found)
+        for one in fitted:
+            one.fit()
         if report is not None:
             report(epoch, best.curves)
     best.epoch = best.epoch.long()

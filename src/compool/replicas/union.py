@@ -39,7 +39,7 @@ class Union:
     after: "tuple[Room, ...]" = ()
     """The room after each pooling to come that minds it; none given: as much as before it."""
     needed: Tensor | None = None
-    """Nodes and edges that the last pooling left [2], if it minds its room; where that was less, the union is wrong."""
+    """Nodes and edges that the last pooling left [2], if it minds its room; with less room than that, it is wrong."""
 
     @property
     def num_nodes(self) -> int:
