@@ -1,4 +1,5 @@
 import os
+import signal
 
 import pytest
 import torch
@@ -6,6 +7,9 @@ from hypothesis import settings
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # GPU kernels run in Triton's interpreter; read when triton is first imported
+
+# A shell's background jobs do not hear Ctrl-C, and nor would the programs that tests start and stop
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("compool", deadline=None, max_examples=150)  # the first call of a kernel compiles it
 settings.load_profile("compool")

@@ -56,10 +56,13 @@ def test_run_is_stopped(tmp_path: Path, how: signal.Signals) -> None:
     command += ["100000", "--workers", "2", "--replicas", "4", "--block", "1"]
     command += ["--store", str(tmp_path / "study.sqlite")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        first = process.stderr.readline()
-        process.send_signal(how)
-        _, errors = process.communicate(timeout=60)
+        try:
+            assert process.stderr is not None
+            first = process.stderr.readline()
+            process.send_signal(how)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert "epoch" in first
     assert process.returncode == 2
     assert errors.splitlines()[-1].startswith("compool: stopped; finished blocks are in ")
