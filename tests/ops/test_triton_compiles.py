@@ -14,6 +14,7 @@ MODULES = (
     "_triton_padded_kernels",
     "_triton_layer_kernels",
     "_triton_product_kernels",
+    "_triton_norm_kernels",
 )
 # Pointers are to float32, and other arguments are int32, unless their names say otherwise
 TYPES = {

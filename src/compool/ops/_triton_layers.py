@@ -5,6 +5,7 @@ from torch import Tensor
 
 from compool.ops import _torch_layers
 from compool.ops import _triton_layer_kernels as kernels
+from compool.ops import _triton_norm_kernels as norm
 from compool.ops import _triton_product_kernels as products
 from compool.ops._triton_launch import launch, over, power, strided, wide
 from compool.ops.gather import segment_sizes
@@ -212,13 +213,13 @@ def segment_norm(
     sizes = {"RELU": relu, **tile}
     given = (x, x, x, mean, mean, ptr)
     args = (x.size(0), ptr.size(0) - 1)
-    launch(kernels.norm_sums, grid, *given, mean, mean, *args, WHAT="rows", **sizes)
+    launch(norm.norm_sums, grid, *given, mean, mean, *args, WHAT="rows", **sizes)
     mean /= number
-    launch(kernels.norm_sums, grid, *given, variance, variance, *args, WHAT="squares", **sizes)
+    launch(norm.norm_sums, grid, *given, variance, variance, *args, WHAT="squares", **sizes)
     variance /= number
     out, scale = torch.empty_like(x), (variance + eps).rsqrt_()
     w, b = weight.contiguous(), bias.contiguous()
-    launch(kernels.norm_rows, grid, x, x, x, mean, scale, w, b, b, ptr, out, *args, BACKWARD=False, **sizes)
+    launch(norm.norm_rows, grid, x, x, x, mean, scale, w, b, b, ptr, out, *args, BACKWARD=False, **sizes)
     return out, mean, variance
 
 
@@ -242,8 +243,8 @@ def segment_norm_backward(
     sizes = {"RELU": relu, **tile}
     args = (x.size(0), ptr.size(0) - 1)
     given = (x, grad, out, mean, scale)
-    launch(kernels.norm_sums, grid, *given, ptr, grad_bias, grad_weight, *args, WHAT="grads", **sizes)
+    launch(norm.norm_sums, grid, *given, ptr, grad_bias, grad_weight, *args, WHAT="grads", **sizes)
     grad_x = torch.empty_like(x)
     means = (grad_bias / number, grad_weight / number)
-    launch(kernels.norm_rows, grid, *given, weight.contiguous(), *means, ptr, grad_x, *args, BACKWARD=True, **sizes)
+    launch(norm.norm_rows, grid, *given, weight.contiguous(), *means, ptr, grad_x, *args, BACKWARD=True, **sizes)
     return grad_x, grad_weight, grad_bias
