@@ -54,6 +54,15 @@ def test_one_graph_needs_no_batch_and_empty_graphs_have_logits() -> None:
     assert network(X[:0], EDGES[:, :0]).shape == (0, 1)
 
 
+def test_squash_is_a_sigmoid_of_several_classes() -> None:
+    x, edge_index = torch.randn(6, 4), random_graph(6, 8)
+    for classes in (2, 3):
+        plain, squashed = (Network("SESL", 4, 8, classes, squash=squash) for squash in (False, True))
+        squashed.load_state_dict(plain.state_dict())
+        logits = plain(x, edge_index)
+        torch.testing.assert_close(squashed(x, edge_index), logits.sigmoid() if classes == 3 else logits)
+
+
 def test_dropout_only_in_training() -> None:
     network = Network("CL", 5, hidden=8, num_classes=2, dropout=0.5)
     assert not torch.equal(network(X, EDGES), network(X, EDGES))
