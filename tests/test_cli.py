@@ -186,7 +186,9 @@ def test_report(tmp_path: Path) -> None:
     assert (tmp_path / "here" / "figures" / "accuracy.pdf").exists()
     result = run.invoke(app, ["report", "--store", str(path), "--out", str(tmp_path / "here"), "--pick", "worst"])
     assert result.exit_code == 2
-    assert result.stderr == "compool: the rule that picks the epoch must be one of best, first, last; got 'worst'\n"
+    assert (
+        result.stderr == "compool: the rule that picks the epoch must be one of best, first, last, loss; got 'worst'\n"
+    )
     (tmp_path / "file").touch()
     result = run.invoke(app, ["report", "--store", str(path), "--out", str(tmp_path / "file")])
     assert result.exit_code == 2

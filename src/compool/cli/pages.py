@@ -26,7 +26,8 @@ def report(
         str,
         typer.Option(
             metavar="RULE",
-            help="Which epoch counts: best (in validation, of equals the latest), first (of equals the first) or last.",
+            help="Which epoch counts: best (in validation, of equals the latest), first (of equals the first), last, "
+            "or loss (lowest in validation).",
         ),
     ] = "best",
 ) -> None:

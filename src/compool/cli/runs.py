@@ -155,7 +155,8 @@ def _summary(found: Sequence[Any]) -> Any:
 
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("data set", "method", "recipe", "runs", "test %", "kept %", "seconds"):
-        table.add_column(heading, justify="right" if "%" in heading or heading == "seconds" else "left", no_wrap=True)
+        justify: Any = "right" if "%" in heading or heading == "seconds" else "left"
+        table.add_column(heading, justify=justify, no_wrap=heading != "recipe")
     groups: dict[tuple[Any, ...], list[Any]] = {}
     for one in found:
         groups.setdefault((one.dataset, one.method, one.recipe, one.recipe_checksum, one.seed), []).append(one)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from compool.data.graph_set import GraphSet
 
 PARTS = ("train", "validation", "test")
+KINDS = ("independent", "stratified", "powers")
 
 
 class Split(NamedTuple):
@@ -30,25 +31,34 @@ class Split(NamedTuple):
         return digest.hexdigest()[:16]
 
 
-def split(graphs: GraphSet, replica: int, seed: int = 0, stratified: bool = False) -> Split:
+def split(graphs: GraphSet, replica: int, seed: int = 0, kind: str = "independent") -> Split:
     """The split of one replica: 80 % of the graphs train, 10 % validate, 10 % test.
 
     It depends on the name and size of the set, the seed and the replica's number alone, so that every method and
-    machine has the same; splits of different replicas are independent.
+    machine has the same.
 
     Args:
         graphs: the set.
         replica: the replica's number, from 0.
         seed: the study's seed.
-        stratified: split each class for itself, so that every part has the classes in the set's proportions.
+        kind: ``"independent"``: each replica draws its own. ``"stratified"``: so does each class, so that every part
+            has the classes in the set's proportions. ``"powers"``: one order is drawn, and shuffled anew by the same
+            permutation for each replica, as the paper's released code does; some graphs may never test.
 
     Example:
         >>> from compool.data import communities
         >>> [len(part) for part in split(communities(90), replica=0)]
         [72, 9, 9]
     """
+    if kind not in KINDS:
+        raise ValueError(f"splits must be one of {', '.join(KINDS)}; got {kind!r}")
+    if kind == "powers":
+        order = once = _generator(graphs.name, seed, 0).permutation(len(graphs))
+        for _ in range(replica):
+            order = order[once]
+        return _cut(order)
     random = _generator(graphs.name, seed, replica)
-    if not stratified:
+    if kind == "independent":
         return _cut(random.permutation(len(graphs)))
     members = [np.flatnonzero(graphs.y == label) for label in range(graphs.num_classes)]
     by_class = [_cut(random.permutation(member)) for member in members]

@@ -1,7 +1,7 @@
 """Steps of a stack of networks, and how they are captured on a GPU."""
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +19,17 @@ Result = TypeVar("Result")
 ORDER, STEP = 1, 2  # what a replica's key is folded with, by what it is for
 SPARE = 0.1  # room after pooling beyond what the epoch before took, as a share of that
 LARGE = 2**18  # edges from which on it is worth while to have no more room than needed
+
+
+class Seen(NamedTuple):
+    """What each replica makes of graphs that do not train it."""
+
+    right: Tensor
+    """How many it gets right [R]."""
+    loss: Tensor
+    """The sum of their losses [R]."""
+    nodes: Tensor
+    """Their nodes, before and after each pooling layer [R, 1 + levels]."""
 
 
 class Learner:
@@ -65,17 +76,19 @@ class Learner:
         self.steps += 1
 
     @torch.no_grad()
-    def look(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """How many of its graphs [R, B] each replica gets right [R]; its nodes, before and after each pooling layer."""
+    def look(self, ids: Tensor) -> Seen:
+        """What each replica makes of its graphs [R, B]."""
 
-        def look(ids: Tensor) -> tuple[Tensor, Tensor]:
+        def look(ids: Tensor) -> Seen:
             self.stack.eval()
             x, union = self.graphs.union(ids, None, self.room, self.after)
             logits, levels, needed = self.stack(x, union)
             self._note(needed)
             guess = (logits.squeeze(2) > 0).long() if logits.size(2) == 1 else logits.argmax(2)
-            right = ((guess == self.graphs.y[ids.clamp(min=0)]) & (ids >= 0)).sum(1)
-            return right, torch.stack([union.ptr.diff(), *levels], 1)
+            there = ids >= 0
+            right = ((guess == self.graphs.y[ids.clamp(min=0)]) & there).sum(1)
+            loss = loss_of(logits, self.graphs.y, ids) * there.sum(1)
+            return Seen(right, loss, torch.stack([union.ptr.diff(), *levels], 1))
 
         return self._guarded(look, ids)
 

@@ -13,7 +13,7 @@ from compool.data import Split
 from compool.ops import _library, fold
 from compool.replicas.adam import Adam
 from compool.replicas.captured import put
-from compool.replicas.learner import ORDER, Fitted, Learner
+from compool.replicas.learner import ORDER, Fitted, Learner, Seen
 from compool.replicas.stack import GIN, Network
 from compool.replicas.union import Graphs, Room
 
@@ -32,6 +32,8 @@ class Settings(NamedTuple):
     weight_decay: Tensor
     decoupled: bool = True
     """AdamW rather than Adam."""
+    shuffle: bool = True
+    """Each epoch has an order of its own; otherwise all have that of the split."""
 
 
 @dataclass
@@ -40,6 +42,7 @@ class Curves:
 
     loss: list[Tensor] = field(default_factory=list)
     validation: list[Tensor] = field(default_factory=list)
+    validation_loss: list[Tensor] = field(default_factory=list)
     test: list[Tensor] = field(default_factory=list)
     kept: list[Tensor] = field(default_factory=list)
     """The share of nodes kept after each pooling layer, on the validation graphs [R, levels]."""
@@ -92,7 +95,7 @@ def train(
     held = [_whole(ids, size) for ids in (validation_ids, test_ids)]
     learner = Learner(stack, graphs, keys, Adam(stack, settings.lr, settings.weight_decay, settings.decoupled))
     step: Callable[[Tensor], None] = learner.step
-    look: Callable[[Tensor], tuple[Tensor, Tensor]] = learner.look
+    look: Callable[[Tensor], Seen] = learner.look
     fitted: list[Fitted[Any]] = []
     if _can_capture(stack, graphs):
         step = Fitted(learner, learner.step, train_ids[:, : settings.batch], _room(graphs, train_ids, keys, settings))
@@ -109,9 +112,9 @@ def train(
         while True:  # once, as a rule
             for one in fitted:
                 one.needed.zero_()
-            for ids in _shuffled(train_ids, _order(keys, epoch)).split(settings.batch, dim=1):
+            for ids in _ordered(train_ids, keys, epoch, settings).split(settings.batch, dim=1):
                 step(ids)
-            found = [_accuracy(look, ids, size) for ids in held]
+            found = [_held_out(look, ids, size) for ids in held]
             enough = [one.suffices() for one in fitted]
             if all(enough):
                 break
@@ -135,13 +138,14 @@ def _can_capture(stack: Network | GIN, graphs: Graphs) -> bool:
 
 def _room(graphs: Graphs, ids: Tensor, keys: Tensor, settings: Settings) -> Room:
     """Room for the largest step of the whole training: no batch is ever too large."""
-    epochs = range(1, settings.epochs + 1)
-    rooms = [graphs.room(_parts(_shuffled(ids, _order(keys, epoch)), settings.batch)) for epoch in epochs]
+    epochs = range(1, 1 + (settings.epochs if settings.shuffle else 1))
+    rooms = [graphs.room(_parts(_ordered(ids, keys, epoch, settings), settings.batch)) for epoch in epochs]
     return Room(max(room.nodes for room in rooms), max(room.edges for room in rooms))
 
 
-def _order(keys: Tensor, epoch: int) -> Tensor:
-    return fold(fold(keys, ORDER), epoch)
+def _ordered(ids: Tensor, keys: Tensor, epoch: int, settings: Settings) -> Tensor:
+    """The graphs of each replica [R, n] as an epoch sees them."""
+    return _shuffled(ids, fold(fold(keys, ORDER), epoch)) if settings.shuffle else ids
 
 
 def _whole(ids: Tensor, size: int) -> Tensor:
@@ -173,20 +177,22 @@ def _evaluated(number: int) -> int:
     return -(-number // max(1, -(-number // EVALUATED)))
 
 
-def _accuracy(look: Callable[[Tensor], tuple[Tensor, Tensor]], ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    right, nodes = torch.zeros((), device=ids.device), torch.zeros((), device=ids.device)
+def _held_out(look: Callable[[Tensor], Seen], ids: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Accuracy and mean loss on graphs that do not train [R], and the share of nodes kept after each pooling layer."""
+    right = loss = nodes = torch.zeros((), device=ids.device)
     for part in ids.split(size, dim=1):
-        found = look(part)
-        right, nodes = right + found[0], nodes + found[1]
-    return right / (ids >= 0).sum(1).clamp(min=1), nodes[:, 1:] / nodes[:, :1].clamp(min=1)
+        seen = look(part)
+        right, loss, nodes = right + seen.right, loss + seen.loss, nodes + seen.nodes
+    number = (ids >= 0).sum(1).clamp(min=1)
+    return right / number, loss / number, nodes[:, 1:] / nodes[:, :1].clamp(min=1)
 
 
 def _record(
-    best: Trained, epoch: int, loss: Tensor, validation: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor]
+    best: Trained, epoch: int, loss: Tensor, validation: tuple[Tensor, Tensor, Tensor], test: tuple[Tensor, ...]
 ) -> None:
     """Note an epoch, and whether it is the best so far."""
-    (accuracy, kept), failed = validation, best.failed
-    seen = {"loss": loss, "validation": accuracy, "test": test[0]}
+    (accuracy, held_loss, kept), failed = validation, best.failed
+    seen = {"loss": loss, "validation": accuracy, "validation_loss": held_loss, "test": test[0]}
     for name, values in seen.items():
         getattr(best.curves, name).append(values.masked_fill(failed, torch.nan).cpu())
     best.curves.kept.append(kept.cpu())

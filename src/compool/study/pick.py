@@ -11,6 +11,7 @@ PICKS = {
     BEST: "at the epoch of best validation accuracy",
     "first": "at the first epoch of best validation accuracy",
     "last": "at the last epoch",
+    "loss": "at the epoch of lowest validation loss",
 }
 """The rules, and how a report puts them. Of equal validation accuracies, ``best`` takes the latest, as trainings do."""
 
@@ -30,12 +31,17 @@ def at_epoch(run: Run, pick: str) -> Run:
     check(pick)
     if pick == BEST or run.status != "done":
         return run
-    validation = run.curves.get("validation") or []
+    curves, name = run.curves, f"{run.dataset}, {run.method}, replica {run.replica}"
+    validation = curves.get("validation") or []
     if not validation:
         raise ValueError(
-            f"{run.dataset}, {run.method}, replica {run.replica} has no curves, and only the best epoch can be picked;"
-            " compool runs --curves exports them"
+            f"{name} has no curves, and only the best epoch can be picked; compool runs --curves exports them"
         )
-    at = int(np.argmax(validation)) if pick == "first" else len(validation) - 1
-    curves = run.curves
+    if pick == "loss" and not curves.get("validation_loss"):
+        raise ValueError(f"{name} was trained before validation losses were noted; choose --pick best, first or last")
+    at = len(validation) - 1
+    if pick == "first":
+        at = int(np.argmax(validation))
+    elif pick == "loss":
+        at = int(np.argmin([np.inf if loss is None else loss for loss in curves["validation_loss"]]))
     return replace(run, test=curves["test"][at], validation=validation[at], epoch=at + 1, kept=list(curves["kept"][at]))

@@ -11,6 +11,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from compool.data.splits import KINDS
+
 if TYPE_CHECKING:
     from torch.nn import Module
 
@@ -56,6 +58,10 @@ class Recipe:
     ratio: float = 0.5
     jump: bool = False
     squash: bool = False
+    splits: str = "independent"
+    """See :func:`compool.data.split`."""
+    shuffle: bool = True
+    """Each epoch has an order of its own."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -64,7 +70,8 @@ class Recipe:
                 object.__setattr__(self, field.name, float(value))
             elif type(value) not in kinds:
                 raise ValueError(f"{field.name} must be {_WORDS[kinds[0]]}, got {value!r}")
-        for name, allowed in (("method", (*METHODS, *INSTEAD)), ("optimizer", ("adam", "adamw"))):
+        choices = {"method": (*METHODS, *INSTEAD), "optimizer": ("adam", "adamw"), "splits": KINDS}
+        for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}")
         for name in ("hidden", "epochs", "batch", "halve"):

@@ -39,7 +39,7 @@ def train_block(
     recipe, start = block.recipe, time.perf_counter()
     graphs = planning.load(recipe, block.folder) if graphs is None else graphs
     features = data.features(graphs, recipe.features)
-    splits = [data.split(graphs, replica, block.seed) for replica in block.replicas]
+    splits = _splits(block, graphs)
     streams = [_stream(graphs.name, block.seed, replica) for replica in block.replicas]
     networks = [
         _network(one, features.width, graphs.num_classes, int(weights))
@@ -55,6 +55,7 @@ def train_block(
         recipe.halve,
         torch.tensor([one.weight_decay for one in block.recipes]),
         recipe.optimizer == "adamw",
+        recipe.shuffle,
     )
     told = None if report is None else lambda epoch, curves: report(block, epoch, curves)
     trained = train(stack, replicas.Graphs(graphs, features, block.device), splits, keys, settings, told)
@@ -65,7 +66,7 @@ def train_block(
     for at, (replica, split) in enumerate(zip(block.replicas, splits, strict=True)):
         curves = {
             name: [_plain(row[at]) for row in getattr(trained.curves, name)]
-            for name in ("loss", "validation", "test", "kept")
+            for name in ("loss", "validation", "validation_loss", "test", "kept")
         }
         epoch = int(trained.epoch[at])
         found = {
@@ -87,11 +88,15 @@ def failed_block(block: Block, graphs: data.GraphSet, reason: str) -> list[Run]:
     network = block.recipe.network(data.features(graphs, block.recipe.features).width, graphs.num_classes)
     common = _about(block, network, block.device, 0.0) | {"status": "failed", "reason": reason, "node": ""}
     nothing: dict[str, Any] = {"test": None, "validation": None, "epoch": None, "kept": [], "curves": {}}
-    splits = [data.split(graphs, replica, block.seed) for replica in block.replicas]
+    splits = _splits(block, graphs)
     return [
         Run(replica=replica, split_checksum=split.checksum, **nothing, **_settings(recipe), **common)
         for recipe, replica, split in zip(block.recipes, block.replicas, splits, strict=True)
     ]
+
+
+def _splits(block: Block, graphs: data.GraphSet) -> list[data.Split]:
+    return [data.split(graphs, replica, block.seed, block.recipe.splits) for replica in block.replicas]
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:
