@@ -173,7 +173,7 @@ _curve = [round(_random.random(), 6) for _ in range(EPOCHS)]
 
 def template(block: Block, replica: int) -> Run:
     """A run as large as those of 200 epochs and two pooling layers."""
-    curves: dict[str, list[Any]] = dict.fromkeys(("loss", "validation", "test"), _curve)
+    curves: dict[str, list[Any]] = dict.fromkeys(("loss", "validation", "validation_loss", "test"), _curve)
     return Run(
         dataset=block.recipe.dataset,
         method=block.recipe.method,

@@ -17,6 +17,7 @@ from compool.nn import Network, save_network
 from compool.study import Store
 from tests.data.test_tu import write
 from tests.study.test_results import runs, three
+from tests.study.test_store import example
 
 run = CliRunner()
 
@@ -79,6 +80,8 @@ def test_recipes() -> None:
     table = run.invoke(app, ["recipes", "--method", "gin", "--recipe", "paper"], env={"COLUMNS": "200"})
     assert "65,638" in table.stdout
     assert "component" not in table.stdout
+    tuned = run.invoke(app, ["recipes", "--recipe", "tuned", "--method", "component"], env={"COLUMNS": "200"})
+    assert "readout sum, jump True" in tuned.stdout
 
 
 @pytest.mark.parametrize(
@@ -112,7 +115,7 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not (tmp_path / "study.sqlite").exists()
     first = run.invoke(app, command)
     assert first.exit_code == 0, first.stderr
-    assert "communities component: 2 replicas stored, test accuracy" in first.stderr
+    assert "communities component, fast epochs=1: 2 replicas stored, test accuracy" in first.stderr
     page = tmp_path / "study-report" / "index.html"
     assert first.stdout.splitlines()[-1] == f"report: {page}"
     assert "communities (fast epochs=1): no runs of edgepool." in page.read_text()
@@ -126,6 +129,18 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(table) == 6
     assert json.loads(table[0]["curves"])["loss"]
     assert "component" in run.invoke(app, ["runs", "--store", store]).stdout
+
+
+def test_lists_of_runs_tell_recipes_apart_in_80_columns(tmp_path: Path) -> None:
+    names = [f"fast {setting}" for setting in ("weight_decay=0.0001", "weight_decay=0.0005", "layers=GGPGL lr=0.1")]
+    about = {"dataset": "REDDIT-MULTI-12K", "kept": [0.9, 0.6]}
+    found = [example(at % 2, recipe=names[at // 2], recipe_checksum=str(at // 2), **about) for at in range(6)]
+    Store(tmp_path / "study.sqlite").add(found)
+    result = run.invoke(app, ["runs", "--store", str(tmp_path / "study.sqlite")], env={"COLUMNS": "80"})
+    lines = [line for line in result.stdout.splitlines() if line.strip()]
+    assert max(map(len, lines)) <= 80
+    start, end = lines[0].index("recipe"), lines[0].index("runs")
+    assert "".join(line[start:end] for line in lines[2:]).replace(" ", "") == "".join(sorted(names)).replace(" ", "")
 
 
 @pytest.mark.parametrize(
@@ -149,6 +164,7 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["run", "--set", "hidden=true"], "compool: hidden must be a whole number, got True"),
         (["run", "--set", "threshold=abc"], "compool: threshold must be a number, got 'abc'"),
         (["run", "--set", "symmetric=1"], "compool: symmetric must be true or false, got 1"),
+        (["run", "--set", "splits=x"], "compool: splits must be independent, stratified, powers, or a file or folder"),
         (["run", "--set", "lr=0.1", "--set", "lr=0.2"], "compool: lr is set twice; several values are written lr=1,2"),
         (["run", "--set", "layers=LL", "--dry-run"], "compool: layers must be letters of C, S, G, P, E, T and A, then"),
         (["runs", "--store", "nothing.sqlite"], "compool: --store nothing.sqlite is not there; compool run makes one"),

@@ -57,7 +57,7 @@ def test_powers_of_one_permutation() -> None:
 
 
 def test_an_unknown_kind_is_named() -> None:
-    with pytest.raises(ValueError, match="one of independent, stratified, powers; got 'other'"):
+    with pytest.raises(ValueError, match="kind must be one of independent, stratified, powers; got 'other'"):
         split(GRAPHS, 0, kind="other")
 
 

@@ -45,6 +45,7 @@ def test_training_equals_the_cpu_s(name: str, kind: str, spare: float, monkeypat
     """Captured on the GPU, again and again where there is more room than needed, or less; also with a replica that
     breaks.
     """
+    monkeypatch.setattr("compool.replicas.trainer.EVALUATED", 2)  # graphs held out are looked at in several parts
     monkeypatch.setattr("compool.replicas.learner.LARGE", 0)
     monkeypatch.setattr("compool.replicas.learner.SPARE", spare)
     if spare < 0 and "E" not in name:
@@ -67,7 +68,7 @@ def test_training_equals_the_cpu_s(name: str, kind: str, spare: float, monkeypat
         source = Graphs(graphs, chosen, device)
         found = train(stack, source, splits, torch.tensor([1, 2, 3], device=device), settings)
         assert found.failed.tolist() == [False, True, False]
-        assert found.again == 0 or device == "cuda"  # batches this small may need more than a tenth more
-        assert found.again > 0 or device == "cpu" or spare > 0
-        results.append(torch.stack(found.curves.loss))
+        allowed = range(1) if device == "cpu" else range(1, 9) if spare < 0 else range(3)  # small batches vary
+        assert found.again in allowed
+        results.append(torch.stack([*found.curves.loss, *found.curves.validation_loss]))
     torch.testing.assert_close(*results, equal_nan=True, rtol=1e-2, atol=1e-3)

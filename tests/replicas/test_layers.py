@@ -126,7 +126,7 @@ def check_coarse(union: replicas.Union, outs: list[tuple[Tensor, ...]]) -> None:
     edges = [out[1] + at for out, at in zip(outs, union.ptr.tolist(), strict=False)]
     assert torch.equal(union.edge_index.long(), torch.cat(edges, 1))
     assert union.ptr.diff().tolist() == [len(out[0]) for out in outs]
-    assert union.row_ptr.tolist() == replicas.union.row_pointer(union.edge_index[0], union.num_nodes).tolist()
+    assert union.row_ptr.tolist() == ops.row_pointer(union.edge_index, union.num_nodes).tolist()
 
 
 def test_edge_pooling(given: Batches) -> None:

@@ -16,7 +16,6 @@ from compool.replicas.trainer import Settings, Trained, _held_out, _shuffled, tr
 from tests.replicas.batches import graph_set
 
 KEYS = torch.tensor([11, 22, 33, 44])
-CLOSE = 1e-7  # a bias before a batch norm has a gradient of rounding alone, which Adam makes steps of
 MAKE = {
     "CPCL": lambda dropout: nn.Network("CPCL", 5, 8, 2, dropout),
     "SESL": lambda dropout: nn.Network("SESL", 5, 8, 2, dropout),
@@ -49,7 +48,9 @@ def test_alone_or_with_others_is_the_same_training(name: str) -> None:
         for curve in ("loss", "validation", "validation_loss", "test", "kept"):
             ours = torch.stack(getattr(together.curves, curve))[:, replica]
             theirs = torch.stack(getattr(alone.curves, curve))[:, 0]
-            torch.testing.assert_close(ours, theirs, rtol=CLOSE, atol=CLOSE)
+            # A bias before a batch norm has a gradient of rounding alone, which Adam makes steps of
+            close = 1e-7 if (name, curve) == ("GIN", "validation_loss") else 1e-9
+            torch.testing.assert_close(ours, theirs, rtol=close, atol=close)
         assert together.epoch[replica] == alone.epoch[0]
 
 
@@ -72,7 +73,7 @@ def test_with_room_for_the_largest_step_it_is_the_same_training(
     padded = trained(name, [0, 1, 2, 3], break_one=1, how=torch.nan)
     for curve in ("loss", "validation", "validation_loss", "test", "kept"):
         ours, theirs = (torch.stack(getattr(one.curves, curve)) for one in (padded, exact))
-        torch.testing.assert_close(ours, theirs, rtol=CLOSE, atol=CLOSE, equal_nan=True)
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9, equal_nan=True)
     assert torch.equal(padded.epoch, exact.epoch)
     assert padded.failed.tolist() == [False, True, False, False]
     assert any(_Called.rooms) == (spare is not None)

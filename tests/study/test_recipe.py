@@ -125,7 +125,6 @@ def test_changes_and_files(tmp_path: Path) -> None:
         ({"method": "magic"}, "method must be one of component, edgepool, gin, none, topk, sag, edge; got 'magic'"),
         ({"name": "slow"}, "component on NCI1 has no recipe 'slow'; there are fast, paper"),
         ({"optimizer": "sgd"}, "optimizer must be one of adam, adamw; got 'sgd'"),
-        ({"splits": "folds"}, "splits must be one of independent, stratified, powers; got 'folds'"),
         ({"batch": 0}, "batch must be a whole number of at least 1, got 0"),
         ({"lr": 0}, "lr must be above"),
     ],

@@ -184,5 +184,10 @@ def test_another_epoch_may_count() -> None:
         collect([], "worst")
     with pytest.raises(ValueError, match="NCI1, component, replica 0 has no curves, and only the best epoch can be"):
         collect([replace(trained, curves={})], "last")
-    with pytest.raises(ValueError, match="NCI1, component, replica 0 was trained before validation losses were noted"):
-        collect([replace(trained, curves={key: curves[key] for key in ("validation", "test", "kept")})], "loss")
+    for losses in ([], [None] * 4):
+        old = replace(trained, curves=curves | {"validation_loss": losses})
+        with pytest.raises(ValueError, match="NCI1, component, replica 0 has no validation losses"):
+            collect([old], "loss")
+    left_out = replace(old, recipe_checksum="other", replica=5)
+    study = collect([trained, replace(trained, replica=1), left_out], "loss")
+    assert study.rows[0].results["component"].tests == [50.0, 50.0]

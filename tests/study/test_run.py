@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from compool import study
-from compool.data import communities, split
+from compool.data import communities, split, write_splits
 
 
 def small(method: str = "component", **changes: object) -> study.Recipe:
@@ -83,6 +83,19 @@ def test_splits_and_order_as_the_released_code_has_them() -> None:
     assert fixed[0].curves["loss"] != plain[0].curves["loss"]
     assert powers[0].curves["loss"] == pytest.approx(plain[0].curves["loss"], abs=1e-4)  # the first power
     assert powers[1].split_checksum == split(communities(99), 5, 3, "powers").checksum != plain[1].split_checksum
+
+
+def test_splits_may_come_from_files(tmp_path: Path) -> None:
+    graphs, path = communities(99), tmp_path / "splits.json"
+    drawn = [split(graphs, replica, seed=8) for replica in range(2)]
+    write_splits(path, graphs, drawn)
+    recipe = small(splits=str(path))
+    (block,) = study.plan([recipe], 2, 0, tmp_path / "study.sqlite", device="cpu", workers=1)
+    assert [run.split_checksum for run in study.train_block(block)] == [one.checksum for one in drawn]
+    with pytest.raises(ValueError, match=r"splits\.json has 2 splits, enough for --replicas 2; got 3"):
+        study.plan([recipe], 3, 0, tmp_path / "study.sqlite", device="cpu")
+    with pytest.raises(ValueError, match="or a file or folder of splits; folds is not there"):
+        study.plan([small(splits="folds")], 3, 0, tmp_path / "study.sqlite", device="cpu")
 
 
 def test_a_block_that_does_not_fit_is_halved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

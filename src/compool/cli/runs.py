@@ -156,7 +156,7 @@ def _summary(found: Sequence[Any]) -> Any:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("data set", "method", "recipe", "runs", "test %", "kept %", "seconds"):
         justify: Any = "right" if "%" in heading or heading == "seconds" else "left"
-        table.add_column(heading, justify=justify, no_wrap=heading != "recipe")
+        table.add_column(heading, justify=justify, no_wrap=heading != "recipe", overflow="fold")
     groups: dict[tuple[Any, ...], list[Any]] = {}
     for one in found:
         groups.setdefault((one.dataset, one.method, one.recipe, one.recipe_checksum, one.seed), []).append(one)

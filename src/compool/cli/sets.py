@@ -128,7 +128,7 @@ def recipes(
                     f"{one.in_channels} features ({one.features}), hidden {one.hidden}, batch {one.batch}, "
                     f"{one.epochs} epochs, lr {one.lr:g} halved every {one.halve}, {one.optimizer}, "
                     f"decay {one.weight_decay:g}, dropout {one.dropout:g}, readout {one.readout}"
-                )
+                ) + "".join(f", {key} {value}" for key, value in one.unusual.items())
                 table.add_row(one.dataset, one.name, one.layers, settings, f"{count:,}")
         Console().print(table)
     Console().print("Other data sets get each method's defaults, by their own features and classes.")

@@ -1,6 +1,5 @@
 """A set of graphs as flat arrays, and its one-file form."""
 
-import os
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -13,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
+from compool._files import whole
 from compool.data.features import Features, features
 
 FORMAT = 1  # of the file that save() writes
@@ -92,14 +92,8 @@ class GraphSet:
         arrays["target"] = _narrow(target)
         arrays = {key: value for key, value in arrays.items() if value is not None}
         arrays |= {"format": FORMAT} | {f"about_{key}": value for key, value in about.items()}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with partial.open("wb") as file:
-                np.savez_compressed(file, **arrays)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        with whole(path) as partial, partial.open("wb") as file:
+            np.savez_compressed(file, **arrays)
 
     @classmethod
     def open(cls, path: Path) -> tuple["GraphSet", dict[str, str]]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from compool._files import whole
 from compool.data.graph_set import GraphSet
 
 PARTS = ("train", "validation", "test")
@@ -34,8 +35,8 @@ class Split(NamedTuple):
 def split(graphs: GraphSet, replica: int, seed: int = 0, kind: str = "independent") -> Split:
     """The split of one replica: 80 % of the graphs train, 10 % validate, 10 % test.
 
-    It depends on the name and size of the set, the seed and the replica's number alone, so that every method and
-    machine has the same.
+    It depends on the name and size of the set, the seed and the replica's number alone (and on the classes, if it is
+    stratified), so that every method and machine has the same.
 
     Args:
         graphs: the set.
@@ -51,7 +52,7 @@ def split(graphs: GraphSet, replica: int, seed: int = 0, kind: str = "independen
         [72, 9, 9]
     """
     if kind not in KINDS:
-        raise ValueError(f"splits must be one of {', '.join(KINDS)}; got {kind!r}")
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
     if kind == "powers":
         order = once = _generator(graphs.name, seed, 0).permutation(len(graphs))
         for _ in range(replica):
@@ -80,9 +81,8 @@ def _cut(order: NDArray[np.int64]) -> Split:
 def write_splits(path: Path, graphs: GraphSet, splits: Sequence[Split], **about: Any) -> None:
     """Export splits as JSON, each with its checksum; there is no half-written file at any time."""
     rows = [{"checksum": one.checksum, **{part: getattr(one, part).tolist() for part in PARTS}} for one in splits]
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps({"dataset": graphs.name, "graphs": len(graphs), **about, "splits": rows}))
-    partial.replace(path)
+    with whole(path) as partial:
+        partial.write_text(json.dumps({"dataset": graphs.name, "graphs": len(graphs), **about, "splits": rows}))
 
 
 def read_splits(path: Path, graphs: GraphSet, seed: int = 0) -> list[Split]:

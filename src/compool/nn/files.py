@@ -8,6 +8,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from compool._files import whole
 from compool.nn.network import GIN, Network
 
 _KINDS: dict[str, type[torch.nn.Module]] = {"Network": Network, "GIN": GIN}
@@ -27,13 +28,8 @@ def save_network(network: torch.nn.Module, path: str | os.PathLike[str], **about
         raise TypeError(f"network must be one of {', '.join(_KINDS)}; got {kind}")
     tensors = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
     notes = {**about, "compool": kind, "settings": json.dumps(network.settings)}
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with whole(Path(path)) as partial:
         save_file(tensors, partial, notes)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def load_network(path: str | os.PathLike[str]) -> torch.nn.Module:

@@ -28,6 +28,15 @@ def outputs(num_classes: int) -> int:
     return 1 if num_classes == 2 else num_classes
 
 
+def _graphs(x: Tensor, batch: Tensor | None, batch_size: int | None) -> tuple[Tensor, int]:
+    """The graph of each node, and how many there are."""
+    if batch is None:
+        batch = torch.zeros(x.size(0), dtype=torch.long, device=x.device)
+    if batch_size is None:
+        batch_size = int(batch.max()) + 1 if batch.numel() else 0
+    return batch, batch_size
+
+
 class Network(torch.nn.Module):
     r"""A graph classifier from a string of letters, as the paper writes them: ``"CPCL"``, ``"SSESSESLL"``.
 
@@ -117,10 +126,7 @@ class Network(torch.nn.Module):
         Returns:
             Logits [graphs, classes], or [graphs, 1] for two classes.
         """
-        if batch is None:
-            batch = edge_index.new_zeros(x.size(0), dtype=torch.long)
-        if batch_size is None:
-            batch_size = int(batch.max()) + 1 if batch.numel() else 0
+        batch, batch_size = _graphs(x, batch, batch_size)
         read, levels = READOUTS[self.readout], list[Tensor]()
         for at, (letter, layer) in enumerate(zip(self.letters, self.layers, strict=True)):
             if letter in "PE":
@@ -196,10 +202,7 @@ class GIN(torch.nn.Module):
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, batch_size: int | None = None
     ) -> Tensor:
         """The logits of each graph; arguments and result as in :meth:`Network.forward`."""
-        if batch is None:
-            batch = edge_index.new_zeros(x.size(0), dtype=torch.long)
-        if batch_size is None:
-            batch_size = int(batch.max()) + 1 if batch.numel() else 0
+        batch, batch_size = _graphs(x, batch, batch_size)
         levels = [x]
         for conv, norm in zip(self.convs, self.norms, strict=True):
             levels.append(norm(conv(levels[-1], edge_index)).relu())

@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from compool.ops._checks import check_range, nan_score
 from compool.ops._library import operator
-from compool.ops.score import full_precision
+from compool.ops.score import full_precision, scorer
 
 
 def _shape(
@@ -166,11 +166,8 @@ def pool_in_place(
         >>> found.x.squeeze(1), found.live, found.root
         (tensor([10.7616,  0.0000,  5.0000]), tensor([ True, False,  True]), tensor([0, 0, 2]))
     """
-    dtype = torch.promote_types(x.dtype, torch.float32)
-    halves = weight.view(2, -1).to(dtype)
-    if symmetric:
-        halves = halves.mean(0, keepdim=True)
+    halves, bias = scorer(x, weight, bias, symmetric)
     settings = (activation, threshold, self_loops)
-    found = _PoolInPlace.apply(x, halves, bias.to(dtype), edge_index, row_ptr, live, *settings)
+    found = _PoolInPlace.apply(x, halves, bias, edge_index, row_ptr, live, *settings)
     out, edge_score, root, edges, rows, alive, flags = found
     return InPlace(out, edges, rows, alive, root, edge_score, flags)

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from compool.ops._library import operator, unknown_size
-from compool.ops.score import full_precision
+from compool.ops.score import full_precision, scorer
 
 
 def _shape(
@@ -125,8 +125,5 @@ def pool(
         (tensor([0, 0, 1]), tensor([[10.7616],
                 [ 5.0000]]))
     """
-    dtype = torch.promote_types(x.dtype, torch.float32)
-    halves = weight.view(2, -1).to(dtype)
-    if symmetric:
-        halves = halves.mean(0, keepdim=True)
-    return Result(*_Pool.apply(x, halves, bias.to(dtype), edge_index, batch, activation, threshold, self_loops))
+    halves, bias = scorer(x, weight, bias, symmetric)
+    return Result(*_Pool.apply(x, halves, bias, edge_index, batch, activation, threshold, self_loops))

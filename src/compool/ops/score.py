@@ -38,6 +38,15 @@ def full_precision(x: Tensor) -> AbstractContextManager[Any]:
     return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
+def scorer(x: Tensor, weight: Tensor, bias: Tensor, symmetric: bool) -> tuple[Tensor, Tensor]:
+    """What multiplies the features of source and target [2, d], or of both alike [1, d], and the bias; in float32 or
+    better.
+    """
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    halves = weight.view(2, -1).to(dtype)
+    return halves.mean(0, keepdim=True) if symmetric else halves, bias.to(dtype)
+
+
 class _Score(torch.autograd.Function):
     """The raw scores, and `x` once more.
 
@@ -123,18 +132,15 @@ def score_and_pass(
     edge_term: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """:func:`score`, and the `x` that merging must use so that both gradients meet in one place."""
-    dtype = torch.promote_types(x.dtype, torch.float32)
-    halves = weight.view(2, -1).to(dtype)
-    if symmetric:
-        halves = halves.mean(0, keepdim=True)
-    raw, through = _Score.apply(x, halves, bias.to(dtype), edge_index)
+    halves, bias = scorer(x, weight, bias, symmetric)
+    raw, through = _Score.apply(x, halves, bias, edge_index)
     if edge_term is not None:
         raw = raw + edge_term
     if dropout > 0:
         raw = _drop(raw, edge_index, dropout, symmetric)
     edge_score = activation(raw)
     check_activated(edge_score, raw)
-    return edge_score.to(dtype), through if x.requires_grad else x
+    return edge_score.to(halves.dtype), through if x.requires_grad else x
 
 
 class _FromEnds(torch.autograd.Function):

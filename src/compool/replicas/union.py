@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.utils.sparse import index2ptr
 
 from compool import ops
 from compool.data import Features, GraphSet
@@ -81,7 +82,7 @@ class Union:
         return replace(
             self,
             edge_index=edge_index,
-            row_ptr=row_pointer(edge_index[0], first.size(0)) if row_ptr is None else row_ptr,
+            row_ptr=index2ptr(edge_index[0], first.size(0)) if row_ptr is None else row_ptr,
             graph_ptr=torch.searchsorted(first, self.graph_ptr),
             looped=looped,
             needed=None,
@@ -101,13 +102,6 @@ class Union:
             after=self.after[1:],
             needed=needed,
         )
-
-
-def row_pointer(source: Tensor, num_nodes: int) -> Tensor:
-    """Where the edges of each node begin, of edges sorted by source; [N + 1]."""
-    pointer = torch.zeros(num_nodes + 1, dtype=torch.long, device=source.device)
-    torch.cumsum(torch.bincount(source, minlength=num_nodes), 0, out=pointer[1:])
-    return pointer
 
 
 class Room(NamedTuple):
@@ -154,7 +148,7 @@ class Graphs:
         self.largest = int(np.diff(graphs.node_ptr).max(initial=1))
         """No graph has more nodes."""
         shift = torch.repeat_interleave(self.node_ptr[:-1], self.edge_ptr.diff())
-        self.row_ptr = row_pointer(self.edge_index[0] + shift, graphs.num_nodes)
+        self.row_ptr = index2ptr(self.edge_index[0] + shift, graphs.num_nodes)
         """Node i has the edges row_ptr[i] to row_ptr[i + 1]; [N + 1]."""
 
     def room(self, graphs: Tensor) -> Room:

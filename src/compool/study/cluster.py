@@ -47,7 +47,7 @@ def connected(address: str, workers: int | None = None) -> Iterator[None]:
     try:
         import ray
     except ImportError:
-        raise RuntimeError("--ray needs Ray, which is not installed: pip install 'compool[ray]'") from None
+        raise RuntimeError("--ray needs Ray, which is not installed: pip install -c constraints.txt '.[ray]'") from None
     own: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
     host, _, port = address.rpartition("://")[2].rpartition(":")
     try:

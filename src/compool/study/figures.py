@@ -1,12 +1,12 @@
 """The paper's figures from the runs, and those that a reader would ask for next."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from compool._files import whole
 from compool.study.results import ORDER, OURS, Row, Study
 from compool.study.statistics import Ranking, ranking
 
@@ -80,14 +80,9 @@ def save(figure: "Figure", folder: Path, name: str) -> list[Path]:
 
 def write(figure: "Figure", path: Path) -> None:
     """Write a figure in the format that the path's ending names."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     about = {"Software": None} if path.suffix == ".png" else {"CreationDate": None} if path.suffix == ".pdf" else None
-    try:
+    with whole(path) as partial:
         figure.savefig(partial, dpi=150, metadata=about)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def plain(name: str) -> str:

@@ -83,7 +83,7 @@ def describe(run: Run, test: str) -> str:
     """Which network is shown, in words; `test` is the accuracy that it has when trained again."""
     return (
         f"The network is that of {run.method}, recipe {run.recipe}, seed {run.seed}, replica {run.replica}, at epoch "
-        f"{run.epoch}, the best in validation: test accuracy {run.test or 0:.1%}; trained again, {test}."
+        f"{run.epoch}, of the best validation accuracy: test accuracy {run.test or 0:.1%}; trained again, {test}."
     )
 
 

@@ -37,11 +37,14 @@ def at_epoch(run: Run, pick: str) -> Run:
         raise ValueError(
             f"{name} has no curves, and only the best epoch can be picked; compool runs --curves exports them"
         )
-    if pick == "loss" and not curves.get("validation_loss"):
-        raise ValueError(f"{name} was trained before validation losses were noted; choose --pick best, first or last")
+    losses = [np.inf if loss is None else loss for loss in curves.get("validation_loss") or []]
+    if pick == "loss" and not np.isfinite(losses).any():
+        raise ValueError(
+            f"{name} has no validation losses, as runs of before they were noted; train it in another store"
+        )
     at = len(validation) - 1
     if pick == "first":
         at = int(np.argmax(validation))
     elif pick == "loss":
-        at = int(np.argmin([np.inf if loss is None else loss for loss in curves["validation_loss"]]))
+        at = int(np.argmin(losses))
     return replace(run, test=curves["test"][at], validation=validation[at], epoch=at + 1, kept=list(curves["kept"][at]))

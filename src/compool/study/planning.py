@@ -34,7 +34,7 @@ class Block:
     @property
     def name(self) -> str:
         """What is trained, in words."""
-        return f"{self.recipe.dataset} {self.recipe.method}"
+        return titled(self.recipe.dataset, self.recipe.method, [one.name for one in self.recipes])
 
     @property
     def source(self) -> tuple[str, Path | None]:
@@ -49,6 +49,18 @@ class Block:
             replace(self, recipe=self.recipes[part][0], replicas=self.replicas[part], variants=self.variants[part])
             for part in (low, high)
         )
+
+
+def titled(dataset: str, method: str, recipes: Sequence[str]) -> str:
+    """What is trained, in words; that the recipe is ``fast`` goes without saying.
+
+    Example:
+        >>> titled("NCI1", "gin", ["fast", "fast"]), titled("NCI1", "gin", ["paper"]), titled("NCI1", "gin", ["a", "b"])
+        ('NCI1 gin', 'NCI1 gin, paper', 'NCI1 gin, 2 recipes')
+    """
+    names = list(dict.fromkeys(recipes))
+    which = f"{len(names)} recipes" if len(names) > 1 else names[0]
+    return f"{dataset} {method}" + ("" if which == "fast" else f", {which}")
 
 
 class Place(NamedTuple):
@@ -76,6 +88,19 @@ def here(device: str = "auto", workers: int | None = None) -> Place:
 def load(recipe: Recipe, folder: Path | None) -> data.GraphSet:
     """The data set of a recipe."""
     return data.communities() if recipe.dataset == "communities" else data.load(recipe.files or recipe.dataset, folder)
+
+
+def splits(recipe: Recipe, graphs: data.GraphSet, seed: int, replicas: Sequence[int]) -> list[data.Split]:
+    """The split of each replica: drawn, or from the recipe's file or folder, where replica 0 has the first."""
+    if recipe.splits in data.KINDS:
+        return [data.split(graphs, replica, seed, recipe.splits) for replica in replicas]
+    path = Path(recipe.splits)
+    if not path.exists():
+        raise ValueError(f"splits must be {', '.join(data.KINDS)}, or a file or folder of splits; {path} is not there")
+    there = data.read_splits(path, graphs, seed)
+    if max(replicas) >= len(there):
+        raise ValueError(f"{path} has {len(there)} splits, enough for --replicas {len(there)}; got {max(replicas) + 1}")
+    return [there[replica] for replica in replicas]
 
 
 def missing(
@@ -147,6 +172,7 @@ def plan(
         width = data.features(graphs, alike[0].features).width
         for recipe in alike:
             recipe.network(width, graphs.num_classes)
+        splits(alike[0], graphs, seed, range(number))
         most = size or min(block_size(alike[0], graphs, found.memory), -(-number * len(alike) // share))
         blocks += missing(opened, alike, number, seed, most, folder, found.device)
     return blocks

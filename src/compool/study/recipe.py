@@ -11,8 +11,6 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from compool.data.splits import KINDS
-
 if TYPE_CHECKING:
     from torch.nn import Module
 
@@ -59,7 +57,7 @@ class Recipe:
     jump: bool = False
     squash: bool = False
     splits: str = "independent"
-    """See :func:`compool.data.split`."""
+    """A kind of :func:`compool.data.split`, or the path of what :func:`compool.data.read_splits` reads."""
     shuffle: bool = True
     """Each epoch has an order of its own."""
 
@@ -70,7 +68,7 @@ class Recipe:
                 object.__setattr__(self, field.name, float(value))
             elif type(value) not in kinds:
                 raise ValueError(f"{field.name} must be {_WORDS[kinds[0]]}, got {value!r}")
-        choices = {"method": (*METHODS, *INSTEAD), "optimizer": ("adam", "adamw"), "splits": KINDS}
+        choices = {"method": (*METHODS, *INSTEAD), "optimizer": ("adam", "adamw")}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}")
@@ -107,6 +105,16 @@ class Recipe:
         """
         given = {key: value for key, value in asdict(self).items() if key not in _DEFAULTS or value != _DEFAULTS[key]}
         return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def unusual(self) -> dict[str, Any]:
+        """Settings of training and network that are not at their defaults."""
+        about = ("files", "in_channels", "num_classes")
+        return {
+            key: getattr(self, key)
+            for key, usual in _DEFAULTS.items()
+            if key not in about and getattr(self, key) != usual
+        }
 
     @property
     def common(self) -> "Recipe":
@@ -195,11 +203,12 @@ def variants(
 
 
 def _value(text: str) -> Any:
-    """A number or true or false as TOML has them, else the text itself."""
+    """A number or true or false as TOML has them, or as the names of recipes do; else the text itself."""
+    text = text.strip()
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        return tomllib.loads(f"value = {text.lower() if text in ('True', 'False') else text}")["value"]
     except tomllib.TOMLDecodeError:
-        return text.strip()
+        return text
 
 
 def datasets(method: str) -> list[str]:

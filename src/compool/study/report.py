@@ -1,10 +1,10 @@
 """Tables, figures and a page from a study's store."""
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from compool import data
+from compool._files import whole
 from compool.data import tu
 from compool.study import planning
 from compool.study.drawing import draw
@@ -84,13 +84,8 @@ def write_text(path: Path, text: str) -> None:
     Example:
         >>> write_text(getfixture("tmp_path") / "note.txt", "done")
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with whole(path) as partial:
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def save_graph(shown: Shown, path: Path) -> None:

@@ -188,7 +188,7 @@ def collect(runs: Iterable[Run], pick: str = BEST) -> Study:
     number = 0
     for run in runs:
         variants = groups.setdefault((run.dataset, run.recipe, run.method), {})
-        variants.setdefault((run.recipe_checksum, run.seed), []).append(at_epoch(run, pick))
+        variants.setdefault((run.recipe_checksum, run.seed), []).append(run)
         number += 1
     warnings = [] if groups else ["There are no runs."]
     rows: dict[tuple[str, str], dict[str, Result]] = {}
@@ -201,7 +201,8 @@ def collect(runs: Iterable[Run], pick: str = BEST) -> Study:
                 f"{dataset}, {method}: {others} runs of recipe {recipe} have other settings or seeds and are left out; "
                 f"shown are settings {chosen[0].recipe_checksum}, seed {chosen[0].seed}."
             )
-        result = Result(dataset, method, recipe, tuple(sorted(chosen, key=lambda run: run.replica)))
+        counted = (at_epoch(run, pick) for run in sorted(chosen, key=lambda run: run.replica))
+        result = Result(dataset, method, recipe, tuple(counted))
         rows.setdefault((dataset, recipe), {})[method] = result
     made = tuple(Row(dataset, recipe, results) for (dataset, recipe), results in rows.items())
     found = {method for row in made for method in row.results}

@@ -4,7 +4,7 @@ import hashlib
 import platform
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -39,7 +39,7 @@ def train_block(
     recipe, start = block.recipe, time.perf_counter()
     graphs = planning.load(recipe, block.folder) if graphs is None else graphs
     features = data.features(graphs, recipe.features)
-    splits = _splits(block, graphs)
+    splits = planning.splits(block.recipe, graphs, block.seed, block.replicas)
     streams = [_stream(graphs.name, block.seed, replica) for replica in block.replicas]
     networks = [
         _network(one, features.width, graphs.num_classes, int(weights))
@@ -62,12 +62,9 @@ def train_block(
     common = _about(block, networks[0], _device_name(block.device), (time.perf_counter() - start) / len(splits))
     if keep is not None:
         keep(stack)
-    runs = []
+    runs, names = list[Run](), [field.name for field in fields(Curves)]
     for at, (replica, split) in enumerate(zip(block.replicas, splits, strict=True)):
-        curves = {
-            name: [_plain(row[at]) for row in getattr(trained.curves, name)]
-            for name in ("loss", "validation", "validation_loss", "test", "kept")
-        }
+        curves = {name: [_plain(row[at]) for row in getattr(trained.curves, name)] for name in names}
         epoch = int(trained.epoch[at])
         found = {
             "status": "failed" if trained.failed[at] else "done",
@@ -88,15 +85,11 @@ def failed_block(block: Block, graphs: data.GraphSet, reason: str) -> list[Run]:
     network = block.recipe.network(data.features(graphs, block.recipe.features).width, graphs.num_classes)
     common = _about(block, network, block.device, 0.0) | {"status": "failed", "reason": reason, "node": ""}
     nothing: dict[str, Any] = {"test": None, "validation": None, "epoch": None, "kept": [], "curves": {}}
-    splits = _splits(block, graphs)
+    splits = planning.splits(block.recipe, graphs, block.seed, block.replicas)
     return [
         Run(replica=replica, split_checksum=split.checksum, **nothing, **_settings(recipe), **common)
         for recipe, replica, split in zip(block.recipes, block.replicas, splits, strict=True)
     ]
-
-
-def _splits(block: Block, graphs: data.GraphSet) -> list[data.Split]:
-    return [data.split(graphs, replica, block.seed, block.recipe.splits) for replica in block.replicas]
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:

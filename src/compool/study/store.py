@@ -75,7 +75,7 @@ class Run:
     versions: dict[str, str]
     finished: str
     curves: dict[str, list[Any]]
-    """What was seen in each epoch: loss, validation, test, kept."""
+    """What was seen in each epoch: see :class:`compool.replicas.trainer.Curves`."""
     weights_checksum: str = ""
     """Of the initial weights; empty if there were none, or the run is older than this field."""
     node: str = ""
