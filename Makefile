@@ -1,5 +1,6 @@
 # make demo      train three methods on generated graphs, twenty times each, and report: about two minutes
 # make test      the whole test suite
+# make browser   Chromium, by apt, for the tests that drive it
 # make test-gpu  the tests that need a CUDA device
 # make check     linters, types, layers
 # make docs      the site, in out/docs; a warning is an error
@@ -12,13 +13,13 @@ demo: .venv/installed
 	$(BIN)/compool run --store out/communities.sqlite --no-report
 	$(BIN)/compool report --store out/communities.sqlite --graphs
 
-# Some tests drive Chromium: installed here where that takes no password; else they are skipped, and say so
+# Some tests drive Chromium: where it is missing they are skipped, and say so
 browser:
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || { test "$$(id -u)" = 0 && \
 	apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; } || \
 	echo "no Chromium here: the tests that need it will be skipped"
 
-test: .venv/installed browser
+test: .venv/installed
 	$(BIN)/python -m pytest
 
 test-gpu: .venv/installed
