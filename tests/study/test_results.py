@@ -150,15 +150,18 @@ def test_curves_are_percentiles_of_the_runs() -> None:
         curves = {
             "loss": [replica, None],
             "validation": [0.1, 0.2],
+            "validation_loss": [0.5, 0.25],
             "test": [0.5, 0.6 + replica],
             "kept": [[1.0], [0.5]],
         }
         made.append(example(replica, curves=curves))
     curves = collect(made).rows[0].results["component"].curves
-    assert list(curves) == ["validation", "test", "loss", "kept"]
+    assert list(curves) == ["validation", "test", "loss", "validation_loss", "kept"]
     assert curves["loss"][:, 0].tolist() == [1.0, 5.0, 9.0]  # of 0 to 10
     assert np.isnan(curves["loss"][:, 1]).all()
-    assert curves["kept"].tolist() == [[1.0, 0.5]] * 3
+    assert curves["kept"].tolist() == [[100.0, 50.0]] * 3
+    assert curves["validation"].tolist() == [[10.0, 20.0]] * 3
+    assert curves["validation_loss"].tolist() == [[0.5, 0.25]] * 3
     two = [example(0, kept=[0.5, 0.25], curves={"kept": [[0.5, 0.25], [0.4, 0.2]]})]
     assert list(collect(two).rows[0].results["component"].curves) == ["kept 1", "kept 2"]
 

@@ -150,15 +150,18 @@ def place_of(method: str) -> int:
 def training_curves(study: Study, row: Row) -> "Figure":
     """Median over runs and the band from the 10th to the 90th percentile, epoch by epoch."""
     figure, panels = _figure(10.5, 3.2, columns=3)
-    for axes, name in zip(panels, TITLES, strict=True):
+    for axes, (name, title) in zip(panels, TITLES.items(), strict=True):
         for method in study.methods:
             if method in row.results and name in row.results[method].curves:
-                band = row.results[method].curves[name] * (1 if name == "loss" else 100)
-                _band(axes, band, colour_of(method))
+                curves = row.results[method].curves
+                _band(axes, curves[name], colour_of(method))
+                if name == "loss" and "validation_loss" in curves:
+                    _band(axes, curves["validation_loss"], colour_of(method), "--")
+                    title = "training loss, and validation's, dashed"
         low, high = axes.dataLim.intervaly
         if name == "loss" and 0 < 20 * low < high:
             axes.set_yscale("log")
-        axes.set(title=TITLES[name], xlabel="epoch")
+        axes.set(title=title, xlabel="epoch")
     figure.suptitle(_text(row.title))
     _legend(figure, study)
     return figure
@@ -174,7 +177,7 @@ def kept_nodes(study: Study) -> "Figure":
         for method in study.methods:
             curves = row.results[method].curves if method in row.results else {}
             for level, name in enumerate(name for name in curves if "kept" in name):
-                _band(axes, 100 * curves[name], colour_of(method), ("-", "--", ":")[min(level, 2)])
+                _band(axes, curves[name], colour_of(method), ("-", "--", ":")[min(level, 2)])
         axes.set(title=_text(row.title), xlabel="epoch", ylim=(-2, 102))
     for axes in np.ravel(panels)[len(rows) :]:
         axes.set_visible(False)

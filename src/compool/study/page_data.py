@@ -69,8 +69,7 @@ def _result(row: Row, result: Result) -> dict[str, Any]:
         "parameters": result.parameters,
         "paperParameters": reported.parameters if reported else None,
         "curves": {
-            name: [[_rounded(value * (1 if name == "loss" else 100)) for value in line] for line in curve]
-            for name, curve in result.curves.items()
+            name: [[_rounded(value) for value in line] for line in curve] for name, curve in result.curves.items()
         },
     }
 

@@ -17,7 +17,7 @@ from compool.study.store import Run
 
 OURS = "component"
 ORDER = (*METHODS, *INSTEAD)
-CURVES = ("validation", "test", "loss")
+CURVES = {"validation": 100, "test": 100, "loss": 1, "validation_loss": 1}  # and what makes them percent
 BAND = (10, 50, 90)  # percentiles of replicas that curves show
 
 
@@ -68,12 +68,16 @@ class Result:
 
     @cached_property
     def curves(self) -> dict[str, NDArray[np.float64]]:
-        """Percentiles of the replicas, epoch by epoch [3, epochs]: validation, test, loss, and kept nodes by level."""
-        curves = {name: _band([run.curves.get(name, []) for run in self.done]) for name in CURVES}
+        """Percentiles of the replicas, epoch by epoch [3, epochs]: accuracies and kept nodes by level, in percent, and
+        losses.
+        """
+        curves = {
+            name: scale * _band([run.curves.get(name, []) for run in self.done]) for name, scale in CURVES.items()
+        }
         levels = max((len(run.kept) for run in self.done), default=0)
         for level in range(levels):
             rows = [[_at(epoch, level) for epoch in run.curves.get("kept", [])] for run in self.done]
-            curves[f"kept {level + 1}" if levels > 1 else "kept"] = _band(rows)
+            curves[f"kept {level + 1}" if levels > 1 else "kept"] = 100 * _band(rows)
         return {name: curve for name, curve in curves.items() if curve.size}
 
 

@@ -182,7 +182,7 @@ function bars(place, rows) { // parameters, on a logarithmic axis
 
 function curves(place, row) {
   const names = [...new Set(row.results.flatMap((one) => Object.keys(one.curves)))];
-  const titles = { validation: "validation accuracy, %", test: "test accuracy, %", loss: "training loss" };
+  const titles = { validation: "validation accuracy, %", test: "test accuracy, %", loss: "training loss", validation_loss: "validation loss" };
   const title = (name) => titles[name] || name.replace("kept", "nodes kept, %, level").replace(/, level$/, "");
   if (!names.length) { place.append(make("p", { class: "note" }, "There are no curves.")); return; }
   let chosen = names[0];
@@ -199,7 +199,7 @@ function curves(place, row) {
     const height = Math.max(220, Math.min(340, width * 0.45)), left = 44, right = width - 10, top = 8, bottom = height - 36;
     if (!flat.length) return [40, [make("text", { x: 8, y: 24, class: "soft" }, "nothing to show")]];
     const least = Math.min(...flat), most = Math.max(...flat);
-    const log = chosen === "loss" && least > 0 && most > 20 * least, f = log ? Math.log10 : (value) => value;
+    const log = chosen.endsWith("loss") && least > 0 && most > 20 * least, f = log ? Math.log10 : (value) => value;
     const pad = 0.04 * (f(most) - f(least) || 1), low = f(least) - pad, high = f(most) + pad;
     const epochs = Math.max(...shown.map((one) => one.curves[chosen][0].length), 2);
     const x = (epoch) => left + ((epoch - 1) / (epochs - 1)) * (right - left), y = (value) => bottom - ((f(value) - low) / (high - low)) * (bottom - top);
