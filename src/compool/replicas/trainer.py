@@ -177,26 +177,33 @@ def _evaluated(number: int) -> int:
     return -(-number // max(1, -(-number // EVALUATED)))
 
 
-def _held_out(look: Callable[[Tensor], Seen], ids: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Accuracy and mean loss on graphs that do not train [R], and the share of nodes kept after each pooling layer."""
+class _HeldOut(NamedTuple):
+    """What is said of the graphs that do not train."""
+
+    accuracy: Tensor
+    loss: Tensor
+    kept: Tensor
+    """The share of nodes after each pooling layer [R, levels]."""
+
+
+def _held_out(look: Callable[[Tensor], Seen], ids: Tensor, size: int) -> _HeldOut:
+    """The graphs of each replica [R, n], looked at in parts of `size`."""
     right = loss = nodes = torch.zeros((), device=ids.device)
     for part in ids.split(size, dim=1):
         seen = look(part)
         right, loss, nodes = right + seen.right, loss + seen.loss, nodes + seen.nodes
     number = (ids >= 0).sum(1).clamp(min=1)
-    return right / number, loss / number, nodes[:, 1:] / nodes[:, :1].clamp(min=1)
+    return _HeldOut(right / number, loss / number, nodes[:, 1:] / nodes[:, :1].clamp(min=1))
 
 
-def _record(
-    best: Trained, epoch: int, loss: Tensor, validation: tuple[Tensor, Tensor, Tensor], test: tuple[Tensor, ...]
-) -> None:
+def _record(best: Trained, epoch: int, loss: Tensor, validation: _HeldOut, test: _HeldOut) -> None:
     """Note an epoch, and whether it is the best so far."""
-    (accuracy, held_loss, kept), failed = validation, best.failed
-    seen = {"loss": loss, "validation": accuracy, "validation_loss": held_loss, "test": test[0]}
-    for name, values in seen.items():
+    accuracy, failed = validation.accuracy, best.failed
+    rows = {"loss": loss, "validation": accuracy, "validation_loss": validation.loss, "test": test.accuracy}
+    for name, values in rows.items():
         getattr(best.curves, name).append(values.masked_fill(failed, torch.nan).cpu())
-    best.curves.kept.append(kept.cpu())
+    best.curves.kept.append(validation.kept.cpu())
     better = (accuracy >= best.validation) & ~failed
     best.epoch = torch.where(better, float(epoch), best.epoch)
     best.validation = torch.where(better, accuracy, best.validation)
-    best.test = torch.where(better, test[0], best.test)
+    best.test = torch.where(better, test.accuracy, best.test)
