@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compool.study import figures
+from compool.study import figures, plotting, ranks
 from compool.study.results import collect
 from tests.study.test_results import runs, three
 
@@ -27,7 +27,7 @@ def test_every_figure_is_written(tmp_path: Path) -> None:
         "critical-difference",
     ]
     for name in ("accuracy", "curves-x-y", "critical-difference"):  # the others differ in nothing that is saved
-        png, pdf = figures.save(made[name], tmp_path, name)
+        png, pdf = plotting.save(made[name], tmp_path, name)
         assert png.read_bytes().startswith(b"\x89PNG")
         assert pdf.read_bytes().startswith(b"%PDF")
     assert len(list(tmp_path.iterdir())) == 6  # nothing half-written is left
@@ -49,16 +49,16 @@ def test_bars_and_lines_show_the_numbers() -> None:
 
 
 def test_ranks_need_enough_data_sets() -> None:
-    assert figures.ranked(collect(many(4))) is None
-    found = figures.ranked(collect(many(5)))
+    assert ranks.ranked(collect(many(4))) is None
+    found = ranks.ranked(collect(many(5)))
     assert found is not None
     methods, ranking, number = found
     assert (methods, ranking.ranks, number) == (["component", "edgepool", "gin"], [1.0, 2.0, 3.0], 5)
     lacking = [run for run in many(6) if run.method != "gin"]
-    assert figures.ranked(collect(lacking)) is None  # two methods
+    assert ranks.ranked(collect(lacking)) is None  # two methods
 
 
 @pytest.mark.parametrize("made", [[], runs("component", [None]), runs("gin", [0.5])])
 def test_few_runs(made: list, tmp_path: Path) -> None:
     for name, figure in figures.figures(collect(made)):
-        figures.write(figure, tmp_path / f"{name}.png")
+        plotting.write(figure, tmp_path / f"{name}.png")

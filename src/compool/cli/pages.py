@@ -103,10 +103,10 @@ def show(
     """
     from rich.console import Console
 
-    from compool.study import figures, networks
+    from compool.study import networks, plotting
     from compool.study.report import save_graph
 
-    target = out or Path(f"{figures.plain(dataset)}-{index}.html")
+    target = out or Path(f"{plotting.plain(dataset)}-{index}.html")
     if target.suffix not in (".html", ".png", ".svg", ".pdf"):
         raise stop(f"--out must end in .html, .png, .svg or .pdf; got {target}")
     if store is not None and model is not None:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compool.study.figures import STYLE, _figure
 from compool.study.levels import Level, Shown, centres
+from compool.study.plotting import STYLE, canvas
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +27,7 @@ def draw(shown: Shown) -> "Figure":
     import matplotlib
 
     with matplotlib.rc_context(STYLE | {"axes.grid": False}):
-        figure, panels = _figure(11, 0.6 + 4.8 * len(shown.levels), 2, len(shown.levels))
+        figure, panels = canvas(11, 0.6 + 4.8 * len(shown.levels), 2, len(shown.levels))
         for number, (level, (before, after)) in enumerate(
             zip(shown.levels, np.reshape(panels, (-1, 2)), strict=True), 1
         ):

@@ -1,39 +1,18 @@
 """The paper's figures from the runs, and those that a reader would ask for next."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from compool._files import whole
-from compool.study.results import ORDER, OURS, Row, Study
-from compool.study.statistics import Ranking, ranking
+from compool.study.plotting import STYLE, canvas, colour_of, plain, shown_as
+from compool.study.ranks import critical_difference, ranked
+from compool.study.results import Row, Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#999999",
-    "#e69f00",
-    "#56b4e9",
-    "#cc79a7",
-)  # the colour-blind see them, too
-ENOUGH = 5  # data sets for a critical-difference diagram
 TITLES = {"validation": "validation accuracy, %", "test": "test accuracy, %", "loss": "training loss"}
-STYLE: dict[Any, Any] = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "axes.axisbelow": True,
-    "font.size": 9,
-    "pdf.fonttype": 42,
-}
-
 _PAPER: dict[str, Any] = {"marker": "D", "color": "white", "markeredgecolor": "black", "markersize": 4, "zorder": 5}
 
 
@@ -69,36 +48,9 @@ def figures(study: Study) -> "Iterator[tuple[str, Figure]]":
                 yield name, critical_difference(*found)
 
 
-def save(figure: "Figure", folder: Path, name: str) -> list[Path]:
-    """Write a figure as PNG and PDF; there is no half-written file at any time."""
-    paths = [folder / f"{name}.{kind}" for kind in ("png", "pdf")]
-    for path in paths:
-        write(figure, path)
-        figure.set_layout_engine("none")  # the first file laid it out, which takes half of the time
-    return paths
-
-
-def write(figure: "Figure", path: Path) -> None:
-    """Write a figure in the format that the path's ending names."""
-    about = {"Software": None} if path.suffix == ".png" else {"CreationDate": None} if path.suffix == ".pdf" else None
-    with whole(path) as partial:
-        figure.savefig(partial, dpi=150, metadata=about)
-
-
-def plain(name: str) -> str:
-    """A name as part of a file's name.
-
-    Example:
-        >>> plain("REDDIT-BINARY (paper)"), plain("../../etc")
-        ('REDDIT-BINARY-paper', 'etc')
-    """
-    kept = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "-" for letter in name)
-    return "-".join(part for part in kept.split("-") if part)[:80] or "unnamed"
-
-
 def box_plot(study: Study) -> "Figure":
     """Test accuracies of all runs, grouped by data set; a diamond is the paper's mean."""
-    figure, axes = _figure(max(4.5, 1.2 + 1.1 * len(study.rows)), 4.2)
+    figure, axes = canvas(max(4.5, 1.2 + 1.1 * len(study.rows)), 4.2)
     width = 0.68 / len(study.methods)
     style: dict[str, Any] = {"patch_artist": True, "manage_ticks": False, "medianprops": {"color": "black"}}
     for x, colour, row, method in _slots(study):
@@ -116,7 +68,7 @@ def box_plot(study: Study) -> "Figure":
 
 def parameter_bars(study: Study) -> "Figure":
     """Parameters of each network, on a logarithmic axis; a diamond is the paper's count."""
-    figure, axes = _figure(max(4.5, 1.2 + 1.1 * len(study.rows)), 3.6)
+    figure, axes = canvas(max(4.5, 1.2 + 1.1 * len(study.rows)), 3.6)
     for x, colour, row, method in _slots(study):
         if method in row.results:
             axes.bar(x, row.results[method].parameters, 0.72 / len(study.methods), color=colour, alpha=0.85)
@@ -137,19 +89,9 @@ def _slots(study: Study) -> Iterator[tuple[float, str, Row, str]]:
             yield place + shift, colour_of(method), row, method
 
 
-def colour_of(method: str) -> str:
-    """The same in every figure."""
-    return COLOURS[place_of(method)]
-
-
-def place_of(method: str) -> int:
-    """Which of the colours it is; that of ``"none"`` for methods that are not known."""
-    return ORDER.index(method if method in ORDER else "none")
-
-
 def training_curves(study: Study, row: Row) -> "Figure":
     """Median over runs and the band from the 10th to the 90th percentile, epoch by epoch."""
-    figure, panels = _figure(10.5, 3.2, columns=3)
+    figure, panels = canvas(10.5, 3.2, columns=3)
     for axes, (name, title) in zip(panels, TITLES.items(), strict=True):
         for method in study.methods:
             if method in row.results and name in row.results[method].curves:
@@ -162,7 +104,7 @@ def training_curves(study: Study, row: Row) -> "Figure":
         if name == "loss" and 0 < 20 * low < high:
             axes.set_yscale("log")
         axes.set(title=title, xlabel="epoch")
-    figure.suptitle(_text(row.title))
+    figure.suptitle(shown_as(row.title))
     _legend(figure, study)
     return figure
 
@@ -172,78 +114,18 @@ def kept_nodes(study: Study) -> "Figure":
     rows = [row for row in study.rows if any("kept" in name for r in row.results.values() for name in r.curves)]
     columns = min(4, len(rows))
     lines = -(-len(rows) // columns)
-    figure, panels = _figure(0.6 + 2.8 * columns, 0.9 + 2.3 * lines, columns, lines)
+    figure, panels = canvas(0.6 + 2.8 * columns, 0.9 + 2.3 * lines, columns, lines)
     for axes, row in zip(np.ravel(panels), rows, strict=False):
         for method in study.methods:
             curves = row.results[method].curves if method in row.results else {}
             for level, name in enumerate(name for name in curves if "kept" in name):
                 _band(axes, curves[name], colour_of(method), ("-", "--", ":")[min(level, 2)])
-        axes.set(title=_text(row.title), xlabel="epoch", ylim=(-2, 102))
+        axes.set(title=shown_as(row.title), xlabel="epoch", ylim=(-2, 102))
     for axes in np.ravel(panels)[len(rows) :]:
         axes.set_visible(False)
     np.ravel(panels)[0].set_ylabel("nodes kept, %")
     _legend(figure, study, curve="kept")
     return figure
-
-
-def ranked(study: Study, recipe: str = "fast") -> tuple[list[str], Ranking, int] | None:
-    """The methods that every one of enough data sets has, their ranking, and the number of data sets; or None."""
-    rows = [row for row in study.rows if row.recipe == recipe and OURS in row.results]
-    methods = [
-        m for m in study.methods if sum(m in row.results and bool(row.results[m].tests) for row in rows) >= ENOUGH
-    ]
-    table = [
-        [row.results[method].accuracy for method in methods] for row in rows if all(m in row.results for m in methods)
-    ]
-    means = [[found.mean for found in row if found is not None] for row in table]
-    means = [row for row in means if len(row) == len(methods)]
-    if len(methods) < 3 or len(means) < ENOUGH:
-        return None
-    return methods, ranking(means), len(means)
-
-
-def critical_difference(methods: list[str], found: Ranking, number: int) -> "Figure":
-    """Average ranks of the methods over data sets; a bar joins those that Nemenyi's test does not tell apart."""
-    figure, axes = _figure(6.5, 1.5 + 0.3 * len(methods))
-    order = sorted(range(len(methods)), key=lambda at: found.ranks[at])
-    depth = len(methods) + 1
-    axes.set(xlim=(0.8, len(methods) + 0.2), ylim=(-depth - 0.5, 0.6))
-    axes.xaxis.tick_top()
-    axes.set_xticks(range(1, len(methods) + 1))
-    axes.spines[["left", "bottom"]].set_visible(False)
-    axes.spines["top"].set_visible(True)
-    axes.set_yticks([])
-    axes.grid(False)
-    axes.plot([1, 1 + found.critical_difference], [-depth, -depth], "k|-")
-    axes.text(
-        1 + found.critical_difference, -depth, f"  critical difference {found.critical_difference:.2f}", va="center"
-    )
-    for line, at in enumerate(order):
-        y = -line - 1
-        axes.plot([found.ranks[at]] * 2, [0.6, y], color=colour_of(methods[at]), linewidth=1.2, clip_on=False)
-        axes.text(found.ranks[at] + 0.03, y, f"{_text(methods[at])} {found.ranks[at]:.2f}", va="center")
-    for line, (first, last) in enumerate(cliques(sorted(found.ranks), found.critical_difference)):
-        axes.plot([first - 0.02, last + 0.02], [0.1 - 0.3 * line] * 2, color="black", linewidth=3)
-    axes.set_xlabel(f"average rank over {number} data sets; Friedman p = {found.p_value:.2g}")
-    return figure
-
-
-def cliques(ranks: list[float], difference: float) -> list[tuple[float, float]]:
-    """From sorted ranks, the longest stretches no wider than a difference.
-
-    Example:
-        >>> cliques([1.0, 1.5, 2.2, 4.0], 1.0)
-        [(1.0, 1.5), (1.5, 2.2)]
-    """
-    reach = [max(other for other in ranks if other <= rank + difference) for rank in ranks]
-    return [(a, b) for at, (a, b) in enumerate(zip(ranks, reach, strict=True)) if b > a and b not in reach[:at]]
-
-
-def _figure(width: float, height: float, columns: int = 1, lines: int = 1) -> tuple["Figure", Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure((width, height), layout="constrained")  # without pyplot: nothing global, nothing to close
-    return figure, figure.subplots(lines, columns)
 
 
 def _band(axes: Any, band: Any, colour: str, style: str = "-") -> None:
@@ -253,7 +135,7 @@ def _band(axes: Any, band: Any, colour: str, style: str = "-") -> None:
 
 
 def _name_rows(axes: Any, study: Study) -> None:
-    axes.set_xticks(range(len(study.rows)), [_text(row.title) for row in study.rows], rotation=20, ha="right")
+    axes.set_xticks(range(len(study.rows)), [shown_as(row.title) for row in study.rows], rotation=20, ha="right")
     axes.set_xlim(-0.6, len(study.rows) - 0.4)
     axes.grid(False, axis="x")
 
@@ -265,13 +147,8 @@ def _legend(figure: "Figure", study: Study, paper_mark: str = "", curve: str = "
 
     results = [result for row in study.rows for result in row.results.values()]
     there = {one.method for one in results if not curve or any(curve in name for name in one.curves)}
-    handles: list[Any] = [Patch(color=colour_of(m), label=_text(m)) for m in study.methods if m in there]
+    handles: list[Any] = [Patch(color=colour_of(m), label=shown_as(m)) for m in study.methods if m in there]
     if paper_mark and any(row.reported(method) for row in study.rows for method in there):
         handles.append(Line2D([], [], linestyle="", label=paper_mark, **_PAPER))
     columns = min(len(handles), int(figure.get_figwidth() / 1.25))
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
-
-
-def _text(name: str) -> str:
-    """A name as a figure takes it: not too long, and a dollar sign starts no formula."""
-    return (name if len(name) <= 32 else f"{name[:31]}…").replace("$", r"\$")

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from compool.study.figures import cliques, place_of, ranked
 from compool.study.levels import Shown
+from compool.study.plotting import place_of
+from compool.study.ranks import cliques, ranked
 from compool.study.results import Result, Row, Study
 from compool.study.statistics import Ranking
 from compool.study.tables import spread

@@ -8,12 +8,13 @@ from compool._files import whole
 from compool.data import tu
 from compool.study import planning
 from compool.study.drawing import draw
-from compool.study.figures import figures, save, write
+from compool.study.figures import figures
 from compool.study.formats import as_csv, latex, markdown
 from compool.study.levels import LARGEST, Shown, look
 from compool.study.networks import chosen_run, model_path, network_of, recipe_of
 from compool.study.page import graph_page, report_page
 from compool.study.pick import BEST
+from compool.study.plotting import save, write
 from compool.study.results import Study, collect
 from compool.study.run import Report
 from compool.study.store import Store
