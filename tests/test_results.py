@@ -20,6 +20,12 @@ def test_a_hundred_runs_that_are_what_the_file_says(path: Path) -> None:
     assert len({run.split_checksum for run in runs}) == 100
 
 
+def test_runs_that_have_validation_losses() -> None:
+    runs = read_csv(RESULTS / "sweeps/with-validation-losses.csv.gz")
+    means = {pick: collect(runs, pick).rows[-1].results["component"].accuracy for pick in ("best", "loss")}
+    assert {pick: round(found.mean, 1) for pick, found in means.items() if found} == {"best": 74.2, "loss": 72.1}
+
+
 def test_the_accuracy_table() -> None:
     from compool.study.formats import as_csv
     from compool.study.tables import accuracy
