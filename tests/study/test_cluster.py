@@ -22,7 +22,7 @@ from compool.data import communities
 from compool.study import cluster
 from compool.study.cluster import _others
 
-needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray: pip install 'compool[ray]'")
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray: pip install -c constraints.txt '.[ray]'")
 
 
 class Nodes:
@@ -214,7 +214,10 @@ def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     result = CliRunner().invoke(app, ["run", "--ray", "local"])
     assert result.exit_code == 2
-    assert result.stderr.strip() == "compool: --ray needs Ray, which is not installed: pip install 'compool[ray]'"
+    assert (
+        result.stderr.strip()
+        == "compool: --ray needs Ray, which is not installed: pip install -c constraints.txt '.[ray]'"
+    )
 
 
 def test_other_nodes() -> None:
