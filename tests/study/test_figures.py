@@ -48,6 +48,14 @@ def test_bars_and_lines_show_the_numbers() -> None:
     assert [(ys.min(), ys.max()) for ys in boxes] == [pytest.approx((72.5, 77.5)), pytest.approx((52.5, 57.5))]
 
 
+def test_what_a_row_has_not_is_not_drawn() -> None:
+    study = collect([*three(dataset="NCI1"), *runs("component", [0.7, 0.8], dataset="COLLAB")])
+    (collab,) = (row for row in study.rows if row.dataset == "COLLAB")
+    assert [text.get_text() for text in figures.training_curves(study, collab).legends[0].texts] == ["component"]
+    diamonds = [line for line in figures.box_plot(study).axes[0].lines if line.get_marker() == "D"]
+    assert sorted(line.get_ydata()[0] for line in diamonds) == [72.2, 77.9, 79.5]  # COLLAB's GIN is not among them
+
+
 def test_ranks_need_enough_data_sets() -> None:
     assert ranks.ranked(collect(many(4))) is None
     found = ranks.ranked(collect(many(5)))

@@ -28,6 +28,13 @@ def test_accuracy_beside_the_papers() -> None:
     assert records[1]["paper_mean"] == ""
 
 
+def test_a_number_of_runs_that_is_not_the_usual_one() -> None:
+    table = accuracy(collect([*runs("component", [0.8, 0.82, 0.84]), *runs("gin", [0.6, None, 0.61])]))
+    assert texts(table) == [["NCI1", "82.0 ± 2.0", "72.2 ± 3.5", "–", "–", "60.5 ± 0.7 (2)", "79.5 ± 2.0"]]
+    assert "over 3 runs (fewer: the number in brackets)" in table.note
+    assert "over 4 runs, " in accuracy(collect(three())).note
+
+
 def test_other_pooling_in_our_networks() -> None:
     made = [
         *runs("component", [0.8, 0.9]),

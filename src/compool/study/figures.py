@@ -1,6 +1,7 @@
 """The paper's figures from the runs, and those that a reader would ask for next."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,9 +54,9 @@ def box_plot(study: Study) -> "Figure":
     figure, axes = canvas(max(4.5, 1.2 + 1.1 * len(study.rows)), 4.2)
     width = 0.68 / len(study.methods)
     style: dict[str, Any] = {"patch_artist": True, "manage_ticks": False, "medianprops": {"color": "black"}}
+    points = {"marker": ".", "markersize": 4, "alpha": 0.6}
     for x, colour, row, method in _slots(study):
-        if method in row.results and row.results[method].tests:
-            points = {"marker": ".", "markersize": 4, "alpha": 0.6}
+        if row.results[method].tests:
             drawn = axes.boxplot([row.results[method].tests], positions=[x], widths=width, flierprops=points, **style)
             drawn["boxes"][0].set(facecolor=colour, alpha=0.75)
         if (reported := row.reported(method)) is not None:
@@ -70,8 +71,7 @@ def parameter_bars(study: Study) -> "Figure":
     """Parameters of each network, on a logarithmic axis; a diamond is the paper's count."""
     figure, axes = canvas(max(4.5, 1.2 + 1.1 * len(study.rows)), 3.6)
     for x, colour, row, method in _slots(study):
-        if method in row.results:
-            axes.bar(x, row.results[method].parameters, 0.72 / len(study.methods), color=colour, alpha=0.85)
+        axes.bar(x, row.results[method].parameters, 0.72 / len(study.methods), color=colour, alpha=0.85)
         if (reported := row.reported(method)) is not None:
             axes.plot(x, reported.parameters, **_PAPER)
     axes.set_yscale("log")
@@ -82,11 +82,12 @@ def parameter_bars(study: Study) -> "Figure":
 
 
 def _slots(study: Study) -> Iterator[tuple[float, str, Row, str]]:
-    """Where each method of each row is drawn, side by side around the row's place, and its colour."""
+    """Where each method that a row has is drawn, side by side around the row's place, and its colour."""
     for at, method in enumerate(study.methods):
+        shift = (at - (len(study.methods) - 1) / 2) * 0.8 / len(study.methods)
         for place, row in enumerate(study.rows):
-            shift = (at - (len(study.methods) - 1) / 2) * 0.8 / len(study.methods)
-            yield place + shift, colour_of(method), row, method
+            if method in row.results:
+                yield place + shift, colour_of(method), row, method
 
 
 def training_curves(study: Study, row: Row) -> "Figure":
@@ -105,7 +106,7 @@ def training_curves(study: Study, row: Row) -> "Figure":
             axes.set_yscale("log")
         axes.set(title=title, xlabel="epoch")
     figure.suptitle(shown_as(row.title))
-    _legend(figure, study)
+    _legend(figure, replace(study, rows=(row,)))
     return figure
 
 

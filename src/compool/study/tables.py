@@ -37,6 +37,8 @@ def accuracy(study: Study) -> Table:
     header = ["data set"]
     for method in study.methods:
         header += [method, "paper"]
+    numbers = {one.accuracy.number for row in study.rows for one in row.results.values() if one.accuracy}
+    most = max(numbers, default=0)
     rows, records = [], []
     for row in study.rows:
         cells = [Cell(row.title)]
@@ -44,7 +46,8 @@ def accuracy(study: Study) -> Table:
             result = row.results.get(method)
             mark = ("bold" if len(row.best) == 1 else "underline") if method in row.best else ""
             found, reported = result.accuracy if result else None, row.reported(method)
-            cells.append(Cell(spread(found), mark) if found else NOTHING)
+            fewer = f" ({found.number})" if found and found.number < most else ""
+            cells.append(Cell(spread(found) + fewer, mark) if found else NOTHING)
             cells.append(Cell(f"{reported.mean:.1f} ± {reported.std:.1f}", "muted") if reported else NOTHING)
             if result and found:
                 records.append(
@@ -53,8 +56,9 @@ def accuracy(study: Study) -> Table:
                     | {"paper_mean": reported and reported.mean, "paper_std": reported and reported.std}
                 )
         rows.append(tuple(cells))
+    runs = f"{most} runs" + (" (fewer: the number in brackets)" if len(numbers) > 1 else "")
     note = (
-        f"Test accuracy in percent, mean ± standard deviation over runs, {PICKS[study.pick]}. Bold:"
+        f"Test accuracy in percent, mean ± standard deviation over {runs}, {PICKS[study.pick]}. Bold:"
         f" better than every other method here by the paper's t-test at {LEVEL}; underlined: not told from the best."
     )
     return Table("accuracy", "Accuracy", tuple(header), tuple(rows), note, tuple(records))
