@@ -65,7 +65,7 @@ def test_run_is_stopped(tmp_path: Path, how: signal.Signals) -> None:
         finally:
             process.kill()
     assert "epoch" in first
-    assert process.returncode == 2
+    assert process.returncode == 130
     assert errors.splitlines()[-1].startswith("compool: stopped; finished blocks are in ")
     assert "Traceback" not in errors
     assert "leaked" not in errors
@@ -118,7 +118,7 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "communities component, fast epochs=1: 2 replicas stored, test accuracy" in first.stderr
     page = tmp_path / "study-report" / "index.html"
     assert first.stdout.splitlines()[-1] == f"report: {page}"
-    assert "communities (fast epochs=1): no runs of edgepool." in page.read_text()
+    assert "No runs of edgepool: communities (fast epochs=1)." in page.read_text()
     page.unlink()
     assert "0 trainings to do in 0 blocks, 6 in" in run.invoke(app, [*command, "--no-report"]).stdout
     assert not page.exists()

@@ -153,6 +153,10 @@ def test_a_zip_that_is_cut_off(tmp_path: Path) -> None:
 def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no data set TINY in .*: expected TINY\.zip"):
         load("TINY", tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"nowhere is no folder; it should have TINY\.zip"):
+        load("TINY", tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"no data set tinny in .*; did you mean TINY\?"):
+        load("tinny", write(tmp_path))
     with pytest.raises(FileNotFoundError, match=r"TINY has no TINY_graph_labels\.txt"):
         load("TINY", write(tmp_path, graph_labels=None))
     with pytest.raises(ValueError, match="letters, digits"):

@@ -105,7 +105,9 @@ def test_files(network: torch.nn.Module, dtype: torch.dtype, tmp_path: Path) -> 
     assert back.settings == network.settings
     x = X.to(dtype)
     assert torch.equal(back(x, EDGES, BATCH), network.eval()(x, EDGES, BATCH))
-    assert [path.name for path in tmp_path.iterdir()] == ["n.safetensors"]
+    (tmp_path / "plain").touch()
+    assert (tmp_path / "n.safetensors").stat().st_mode == (tmp_path / "plain").stat().st_mode
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["n.safetensors", "plain"]
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:

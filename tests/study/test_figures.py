@@ -53,7 +53,9 @@ def test_what_a_row_has_not_is_not_drawn() -> None:
     (collab,) = (row for row in study.rows if row.dataset == "COLLAB")
     assert [text.get_text() for text in figures.training_curves(study, collab).legends[0].texts] == ["component"]
     diamonds = [line for line in figures.box_plot(study).axes[0].lines if line.get_marker() == "D"]
-    assert sorted(line.get_ydata()[0] for line in diamonds) == [72.2, 77.9, 79.5]  # COLLAB's GIN is not among them
+    places = {line.get_ydata()[0]: line.get_xdata()[0] for line in diamonds}
+    assert sorted(places) == [72.2, 77.9, 79.5]  # COLLAB's GIN is not among them
+    assert places[77.9] == 0  # alone, in the middle of its row
 
 
 def test_ranks_need_enough_data_sets() -> None:

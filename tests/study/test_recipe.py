@@ -173,3 +173,18 @@ def test_a_file_s_name_may_not_be_a_recipe_s(tmp_path: Path) -> None:
 def test_zero_is_zero() -> None:
     one, two = (recipe("component", "NCI1", weight_decay=zero) for zero in (0, 0.0))
     assert one.checksum == two.checksum
+
+
+@pytest.mark.parametrize(
+    ("method", "setting", "layers"),
+    [
+        ("component", "ratio=0.2", "CPCLL"),
+        ("topk", "threshold=0.3", "CTCLL"),
+        ("gin", "symmetric=true", "GIN"),
+        ("gin", "jump=true", "GIN"),
+    ],
+)
+def test_settings_that_would_change_nothing(method: str, setting: str, layers: str) -> None:
+    with pytest.raises(ValueError, match=f"changes nothing in {method} on NCI1, whose layers are {layers}"):
+        variants(method, "NCI1", settings=[setting])
+    assert variants("topk", "NCI1", settings=["ratio=0.2"])[0].ratio == 0.2

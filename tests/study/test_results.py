@@ -99,7 +99,7 @@ def test_what_is_missing_or_failed_is_said() -> None:
     assert warned([]) == ("There are no runs.",)
     made = [*runs("component", [0.8, None, 0.7]), *runs("gin", [0.5, 0.6, 0.5])[1:]]
     assert warned(made) == (
-        "NCI1: no runs of edgepool.",
+        "No runs of edgepool: NCI1.",
         "NCI1, component: 1 of 3 runs failed; they are not counted.",
         "NCI1, gin: 1 of 3 runs are missing.",
         "NCI1: paired tests of component and gin use the 1 splits that both have.",
@@ -115,7 +115,7 @@ def test_other_pooling_in_our_networks_is_apart() -> None:
     assert [(row.dataset, list(row.results)) for row in study.instead.rows] == [("NCI1", ["component", "none", "topk"])]
     assert study.instead.rows[0].best == ("component", "none")
     assert list(study.rows[1].comparisons) == ["none", "topk"]
-    assert study.warnings == ("COLLAB: no runs of edgepool.", "NCI1: no runs of edgepool or gin.")
+    assert study.warnings == ("No runs of edgepool: COLLAB.", "No runs of edgepool or gin: NCI1.")
     assert not collect(plain).instead.rows
 
 
@@ -185,12 +185,13 @@ def test_another_epoch_may_count() -> None:
         assert PICKS[rule] in accuracy(study).note
     with pytest.raises(ValueError, match="must be one of best, first, last, loss; got 'worst'"):
         collect([], "worst")
-    with pytest.raises(ValueError, match="NCI1, component, replica 0 has no curves, and only the best epoch can be"):
+    with pytest.raises(ValueError, match="1 of 1 runs have no curves, which the rule last needs; compool runs"):
         collect([replace(trained, curves={})], "last")
     for losses in ([], [None] * 4):
         old = replace(trained, curves=curves | {"validation_loss": losses})
-        with pytest.raises(ValueError, match="NCI1, component, replica 0 has no validation losses"):
-            collect([old], "loss")
+        with pytest.raises(ValueError, match="2 of 2 runs have no validation losses, which the rule loss needs"):
+            collect([old, replace(old, replica=1)], "loss")
     left_out = replace(old, recipe_checksum="other", replica=5)
     study = collect([trained, replace(trained, replica=1), left_out], "loss")
     assert study.rows[0].results["component"].tests == [50.0, 50.0]
+    assert "1 of 3 runs have no validation losses and are left out." in study.warnings

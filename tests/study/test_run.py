@@ -119,7 +119,7 @@ def test_a_block_that_does_not_fit_is_halved(tmp_path: Path, monkeypatch: pytest
         ({"number": 0}, "replicas must be at least 1, got 0"),
         ({"size": 0}, "block must be at least 1, got 0"),
         ({"workers": 0}, "workers must be at least 1, got 0"),
-        ({"device": "tpu"}, "device must be cpu, cuda or auto, and there; got tpu"),
+        ({"device": "tpu"}, "device must be cpu, cuda or auto; got tpu"),
     ],
 )
 def test_wrong_plans(changes: dict[str, object], message: str, tmp_path: Path) -> None:

@@ -55,13 +55,21 @@ def test_what_goes_in_comes_out(tmp_path: Path) -> None:
     runs = [example(0), example(1, status="failed", test=None, validation=None, epoch=None, kept=[])]
     store.add(runs)
     assert list(Store(store.path).runs()) == runs
-    store.add([example(0, test=0.1)])  # there already: left as it is
+    assert store.add([example(0, test=0.1)]) == 0  # there already: left as it is
     assert next(iter(store.runs())).test == 0.75
     assert store.replicas("NCI1", "component", "0123", 0) == {0, 1}
     assert store.replicas("NCI1", "component", "other settings", 0) == set()
     store.add([example(0, dataset="MUTAG"), example(0, method="gin")])
     assert [(run.dataset, run.method) for run in store.runs(["MUTAG"])] == [("MUTAG", "component")]
     assert [run.method for run in store.runs(methods=["gin"])] == ["gin"]
+
+
+def test_a_run_gets_its_curves_when_they_come_later(tmp_path: Path) -> None:
+    store, whole = Store(tmp_path / "study.sqlite"), example(0, curves={"loss": [1.0]})
+    assert store.add([example(0, curves={}), example(1)]) == 2
+    assert store.add([example(0, curves={"loss": [2.0]}, finished="another day")]) == 0
+    assert store.add([whole]) == 1
+    assert next(store.runs()) == whole
 
 
 def test_all_or_none(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def main() -> None:
     """Edge-based graph component pooling."""
 
 
-def stop(message: str) -> typer.Exit:
+def stop(message: str, code: int = 2) -> typer.Exit:
     """Print an error in one line; to be raised."""
     typer.secho(f"compool: {message}", err=True, fg="red")
-    return typer.Exit(2)
+    return typer.Exit(code)

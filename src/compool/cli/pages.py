@@ -126,7 +126,7 @@ def show(
     except (ValueError, OSError, RuntimeError) as error:
         raise stop(str(error)) from None
     except KeyboardInterrupt:
-        raise stop("stopped; nothing was written") from None
+        raise stop("stopped; nothing was written", 130) from None
     for number, level in enumerate(shown.levels, 1):
         nodes = len(level.cluster)
         print(f"level {number}: {nodes} nodes, supernodes at threshold {level.threshold:g}: {level.supernodes}")

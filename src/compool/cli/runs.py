@@ -21,8 +21,12 @@ def run(
         list[str] | None, typer.Argument(help="Data sets; none: the generated communities.", show_default=False)
     ] = None,
     method: Annotated[
-        str, typer.Option(help="Methods, with commas between; also none, topk, sag and edge, for comparison.")
-    ] = "component,edgepool,gin",
+        list[str] | None,
+        typer.Option(
+            help="Methods, with commas between; also none, topk, sag and edge, for comparison.",
+            show_default="component,edgepool,gin",
+        ),
+    ] = None,
     recipe: Annotated[str, typer.Option(help="fast, paper, tuned, or a TOML file of settings.")] = "fast",
     number: Annotated[
         int | None, typer.Option("--replicas", help="Trainings of each.", show_default="100, or 20 of the communities")
@@ -62,10 +66,11 @@ def run(
     from compool.cli.pages import write_report
     from compool.study import cluster
     from compool.study.progress import Progress
+    from compool.study.recipe import METHODS
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill`, or the end of a job, is as good as Ctrl-C
     names = datasets or ["communities"]
-    methods = [one.strip() for one in method.split(",") if one.strip()]
+    methods = [one.strip() for one in ",".join(method or METHODS).split(",") if one.strip()]
     wanted = (20 if names == ["communities"] else 100) if number is None else number
     changes = [*(settings or ()), *([] if epochs is None else [f"epochs={epochs}"])]
     if not methods:
@@ -93,7 +98,7 @@ def run(
         if with_report:
             print(f"report: {write_report(store, None, data, False)[1]}")
     except KeyboardInterrupt:
-        raise stop(f"stopped; finished blocks are in {store}, and the same command goes on from there") from None
+        raise stop(f"stopped; finished blocks are in {store}, and the same command goes on from there", 130) from None
     except (ValueError, OSError, RuntimeError) as error:
         raise stop(str(error)) from None
 
@@ -139,10 +144,10 @@ def add(
 
     try:
         found = [run for path in exported for run in read_csv(path)]
-        Store(store).add(found)
+        new = Store(store).add(found)
     except (ValueError, OSError) as error:
         raise stop(str(error)) from None
-    print(f"{len(found)} runs of {len(exported)} files in {store}")
+    print(f"{new} of {len(found)} runs added to {store}" + ("; the others were there" if new < len(found) else ""))
 
 
 def _summary(found: Sequence[Any]) -> Any:

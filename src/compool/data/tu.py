@@ -1,5 +1,6 @@
 """Data sets in the TU layout (https://chrsmrrs.github.io/datasets), from wherever they are."""
 
+import difflib
 import lzma
 import os
 import re
@@ -70,8 +71,13 @@ def find(name: str, data: Path) -> Path:
     for place in (data / name / "raw", data / name, data):
         if (place / f"{name}_A.txt").is_file():
             return place
+    if not data.is_dir():
+        raise FileNotFoundError(f"{data} is no folder; it should have {name}.zip, {name}.npz or {name}/{name}_A.txt")
+    known = {one.lower(): one for one in available(data)}
+    near = difflib.get_close_matches(name.lower(), known, 1)
+    hint = f"; did you mean {known[near[0]]}?" if near else ""
     raise FileNotFoundError(
-        f"no data set {name} in {data}: expected {name}.zip, {name}.npz or {name}/{name}_A.txt there"
+        f"no data set {name} in {data}: expected {name}.zip, {name}.npz or {name}/{name}_A.txt there{hint}"
     )
 
 

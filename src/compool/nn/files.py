@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from compool._files import whole
 from compool.nn.network import GIN, Network
@@ -29,7 +29,7 @@ def save_network(network: torch.nn.Module, path: str | os.PathLike[str], **about
     tensors = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
     notes = {**about, "compool": kind, "settings": json.dumps(network.settings)}
     with whole(Path(path)) as partial:
-        save_file(tensors, partial, notes)
+        partial.write_bytes(save(tensors, notes))  # save_file makes files that only their owner may read
 
 
 def load_network(path: str | os.PathLike[str]) -> torch.nn.Module:

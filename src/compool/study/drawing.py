@@ -1,5 +1,6 @@
 """One graph, level by level, as a picture."""
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def draw(shown: Shown) -> "Figure":
             figure.colorbar(lines, ax=[before, after], shrink=0.5, pad=0.01, label="score")
         verdict = "rightly" if shown.label == shown.guess else "wrongly"
         title = f"{shown.dataset}, graph {shown.index}: class {shown.label}, {verdict} classified"
-        figure.suptitle((f"{title}\n{shown.about}" if shown.about else title).replace("$", r"\$"))
+        figure.suptitle("\n".join([title, *textwrap.wrap(shown.about, 100)]).replace("$", r"\$"))
     return figure
 
 

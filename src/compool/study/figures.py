@@ -83,11 +83,10 @@ def parameter_bars(study: Study) -> "Figure":
 
 def _slots(study: Study) -> Iterator[tuple[float, str, Row, str]]:
     """Where each method that a row has is drawn, side by side around the row's place, and its colour."""
-    for at, method in enumerate(study.methods):
-        shift = (at - (len(study.methods) - 1) / 2) * 0.8 / len(study.methods)
-        for place, row in enumerate(study.rows):
-            if method in row.results:
-                yield place + shift, colour_of(method), row, method
+    for place, row in enumerate(study.rows):
+        there = [method for method in study.methods if method in row.results]
+        for at, method in enumerate(there):
+            yield place + (at - (len(there) - 1) / 2) * 0.8 / len(study.methods), colour_of(method), row, method
 
 
 def training_curves(study: Study, row: Row) -> "Figure":

@@ -15,6 +15,12 @@ PICKS = {
 }
 """The rules, and how a report puts them. Of equal validation accuracies, ``best`` takes the latest, as trainings do."""
 
+HOW = {
+    "curves": "compool runs --csv --curves exports them",
+    "validation losses": "runs of before they were noted have to be trained again, in another store",
+}
+"""How a run comes by what it :func:`lacks`."""
+
 
 def check(pick: str) -> None:
     """A rule must be one of these.
@@ -26,25 +32,30 @@ def check(pick: str) -> None:
         raise ValueError(f"the rule that picks the epoch must be one of {', '.join(PICKS)}; got {pick!r}")
 
 
+def lacks(run: Run, pick: str) -> str:
+    """What a run would need for a rule and has not: one of :data:`HOW`, or nothing."""
+    if pick == BEST or run.status != "done":
+        return ""
+    if not run.curves.get("validation"):
+        return "curves"
+    return "validation losses" if pick == "loss" and not np.isfinite(_losses(run)).any() else ""
+
+
 def at_epoch(run: Run, pick: str) -> Run:
     """A run as it would have been by another rule: test and validation accuracy and nodes kept at another epoch."""
     check(pick)
     if pick == BEST or run.status != "done":
         return run
-    curves, name = run.curves, f"{run.dataset}, {run.method}, replica {run.replica}"
-    validation = curves.get("validation") or []
-    if not validation:
-        raise ValueError(
-            f"{name} has no curves, and only the best epoch can be picked; compool runs --curves exports them"
-        )
-    losses = [np.inf if loss is None else loss for loss in curves.get("validation_loss") or []]
-    if pick == "loss" and not np.isfinite(losses).any():
-        raise ValueError(
-            f"{name} has no validation losses, as runs of before they were noted; train it in another store"
-        )
+    if missing := lacks(run, pick):
+        raise ValueError(f"{run.dataset}, {run.method}, replica {run.replica} has no {missing}")
+    curves, validation = run.curves, run.curves["validation"]
     at = len(validation) - 1
     if pick == "first":
         at = int(np.argmax(validation))
     elif pick == "loss":
-        at = int(np.argmin(losses))
+        at = int(np.argmin(_losses(run)))
     return replace(run, test=curves["test"][at], validation=validation[at], epoch=at + 1, kept=list(curves["kept"][at]))
+
+
+def _losses(run: Run) -> list[float]:
+    return [np.inf if loss is None else loss for loss in run.curves.get("validation_loss") or []]

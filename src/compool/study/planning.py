@@ -78,8 +78,10 @@ def here(device: str = "auto", workers: int | None = None) -> Place:
     """What this machine has room for: on the CPU a process a core, as a second thread gains little; one on a GPU."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
-        raise ValueError(f"device must be cpu, cuda or auto, and there; got {device}")
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"device must be cpu, cuda or auto; got {device}")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("there is no CUDA device that this torch can use; device cpu or auto goes without")
     workers = workers or (len(os.sched_getaffinity(0)) if device == "cpu" else 1)
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return Place(device, workers, (torch.cuda.mem_get_info()[0] if device == "cuda" else free) // workers)

@@ -23,13 +23,15 @@ class Progress:
         self.total = sum(len(block.replicas) * block.recipe.epochs for block in plan)
         self.done = 0
         self.epochs: dict[Block, int] = {}
-        self.start = self.last = time.monotonic()
+        self.first: tuple[float, int] | None = None  # when the first epoch was over, and what was done then
+        self.last = time.monotonic()
         self.bar = rich.progress.Progress(
             rich.progress.TextColumn("{task.description}"),
-            rich.progress.BarColumn(),
+            rich.progress.BarColumn(bar_width=None),
             rich.progress.TaskProgressColumn(),
             rich.progress.TimeRemainingColumn(),
             console=self.console,
+            expand=True,
             disable=not self.console.is_terminal,
         )
         self.task = self.bar.add_task("starting", total=self.total)
@@ -46,12 +48,15 @@ class Progress:
         self.done += len(block.replicas) * (epoch - self.epochs.get(block, 0))
         self.epochs[block] = epoch
         self.done = min(self.done, self.total)  # a block that was halved had some already
-        text = f"{block.name}: {len(block.replicas)} replicas, epoch {epoch}/{block.recipe.epochs}, {_seen(curves)}"
-        self.bar.update(self.task, completed=self.done, description=text)
+        at = f"epoch {epoch}/{block.recipe.epochs}"
+        text = f"{block.name}: {len(block.replicas)} replicas, {at}, {_seen(curves)}"
+        narrow = self.console.width < 120
+        self.bar.update(self.task, completed=self.done, description=f"{block.name}, {at}" if narrow else text)
         now = time.monotonic()
-        if not self.console.is_terminal and now - self.last > EVERY:
+        since, before = self.first = self.first or (now, self.done)  # the first epoch has compilation in it
+        if not self.console.is_terminal and now - self.last > EVERY and self.done > before:
             self.last = now
-            left = (now - self.start) * (self.total / max(self.done, 1) - 1)
+            left = (now - since) * (self.total - self.done) / (self.done - before)
             self.console.print(f"{text}, {left:.0f} s left", soft_wrap=True, highlight=False)
 
     def finished(self, runs: Sequence[Run]) -> None:

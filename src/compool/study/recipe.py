@@ -18,6 +18,7 @@ METHODS = ("component", "edgepool", "gin")
 INSTEAD = {"none": "", "topk": "T", "sag": "A", "edge": "E"}
 """Methods that are component pooling's networks with other layers in place of ``P``: to see what pooling does."""
 _FOLDER = files("compool.study") / "recipes"
+_LETTERS = {"weights": "P", "symmetric": "P", "threshold": "P", "ratio": "TA"}
 _WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
 
 
@@ -75,8 +76,10 @@ class Recipe:
         for name in ("hidden", "epochs", "batch", "halve"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {getattr(self, name)!r}")
-        if not self.lr > 0 or not self.weight_decay >= 0:
-            raise ValueError(f"lr must be above and weight_decay not below 0, got {self.lr} and {self.weight_decay}")
+        if not self.lr > 0:
+            raise ValueError(f"lr must be above 0, got {self.lr}")
+        if not self.weight_decay >= 0:
+            raise ValueError(f"weight_decay must not be below 0, got {self.weight_decay}")
 
     def network(self, in_channels: int | None = None, num_classes: int | None = None) -> "Module":
         """The network, freshly initialised, for so many features and classes; by default, those of the data set."""
@@ -115,6 +118,12 @@ class Recipe:
             for key, usual in _DEFAULTS.items()
             if key not in about and getattr(self, key) != usual
         }
+
+    def uses(self, setting: str) -> bool:
+        """Whether the network has a layer that the setting is for."""
+        if setting in ("jump", "squash"):
+            return self.layers != "GIN"
+        return any(letter in self.layers for letter in _LETTERS[setting]) if setting in _LETTERS else True
 
     @property
     def common(self) -> "Recipe":
@@ -198,6 +207,9 @@ def variants(
     made = []
     for chosen in product(*choices):
         one = recipe(method, dataset, name, **changes | dict(chosen))
+        for key, _ in chosen:
+            if not one.uses(key):
+                raise ValueError(f"{key} changes nothing in {method} on {dataset}, whose layers are {one.layers}")
         made.append(replace(one, name=" ".join([one.name, *(f"{key}={value}" for key, value in chosen)])))
     return made
 

@@ -1,5 +1,6 @@
 """What the runs of a study amount to: one result for each data set, recipe and method, and what is wrong with them."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compool.data import paper
-from compool.study.pick import BEST, at_epoch, check
+from compool.study.pick import BEST, HOW, at_epoch, check, lacks
 from compool.study.recipe import INSTEAD, METHODS
 from compool.study.statistics import LEVEL, Comparison, Summary, compare, describe, holm, t_test
 from compool.study.store import Run
@@ -189,12 +190,18 @@ def collect(runs: Iterable[Run], pick: str = BEST) -> Study:
     """
     check(pick)
     groups: dict[tuple[str, str, str], dict[tuple[str, int], list[Run]]] = {}
-    number = 0
+    number, lacking = 0, Counter[str]()
     for run in runs:
+        number += 1
+        if missing := lacks(run, pick):
+            lacking[missing] += 1
+            continue
         variants = groups.setdefault((run.dataset, run.recipe, run.method), {})
         variants.setdefault((run.recipe_checksum, run.seed), []).append(run)
-        number += 1
-    warnings = [] if groups else ["There are no runs."]
+    left_out = [f"{count} of {number} runs have no {what}" for what, count in lacking.items()]
+    if left_out and not groups:
+        raise ValueError(f"{', '.join(left_out)}, which the rule {pick} needs; {HOW[next(iter(lacking))]}")
+    warnings = [f"{one} and are left out." for one in left_out] if groups else ["There are no runs."]
     rows: dict[tuple[str, str], dict[str, Result]] = {}
     for dataset, recipe, method in sorted(groups, key=_order):
         variants = groups[dataset, recipe, method]
@@ -216,12 +223,14 @@ def collect(runs: Iterable[Run], pick: str = BEST) -> Study:
 
 def _gaps(rows: Sequence[Row], methods: Sequence[str]) -> Iterable[str]:
     """What is missing or failed."""
+    without: dict[str, list[str]] = {}
+    for row in rows:
+        if absent := [method for method in methods if method in METHODS and method not in row.results]:
+            without.setdefault(" or ".join(absent), []).append(row.title)
+    yield from (f"No runs of {absent}: {', '.join(titles)}." for absent, titles in without.items())
     for row in rows:
         wanted = {run.replica for result in row.results.values() for run in result.runs}
         wanted |= set(range(max(wanted) + 1))
-        absent = [method for method in methods if method in METHODS and method not in row.results]
-        if absent:
-            yield f"{row.title}: no runs of {' or '.join(absent)}."
         for method, result in row.results.items():
             lacking = len(wanted - {run.replica for run in result.runs})
             if lacking:

@@ -42,6 +42,7 @@ _MIGRATIONS = (
 )
 JSON = ("settings", "kept", "versions", "curves")  # columns
 LOST = "its worker was lost"  # begins the reason of a run that may succeed another time
+_BARE = "(runs.curves = '{}' AND excluded.curves != '{}' AND runs.finished = excluded.finished)"
 _LOST = f"runs.status = 'failed' AND runs.reason LIKE '{LOST}%'"
 
 
@@ -128,8 +129,11 @@ class Store:
         except sqlite3.DatabaseError as error:
             raise ValueError(f"{self.path} is no study, or damaged ({error})") from None
 
-    def add(self, runs: Iterable[Run]) -> None:
-        """Keep runs, all or none. One that is there already is left as it is, unless its worker was lost."""
+    def add(self, runs: Iterable[Run]) -> int:
+        """Keep runs, all or none, and say how many are new.
+
+        One that is there already is left as it is, unless its worker was lost, or it is the same without its curves.
+        """
         rows = [_encoded(run) for run in runs]
         names = [field.name for field in fields(Run)]
         marks = ", ".join(f":{name}" for name in names)
@@ -137,8 +141,10 @@ class Store:
             connection.execute("BEGIN IMMEDIATE")
             insert = f"INSERT INTO runs ({', '.join(names)}) VALUES ({marks})"
             new = ", ".join(f"{name} = excluded.{name}" for name in names)
-            connection.executemany(f"{insert} ON CONFLICT DO UPDATE SET {new} WHERE {_LOST}", rows)
+            before = connection.total_changes
+            connection.executemany(f"{insert} ON CONFLICT DO UPDATE SET {new} WHERE {_LOST} OR {_BARE}", rows)
             connection.execute("COMMIT")
+            return connection.total_changes - before
 
     def runs(self, datasets: Sequence[str] = (), methods: Sequence[str] = ()) -> Iterator[Run]:
         """All runs, or those of some data sets and methods, in order."""
