@@ -29,8 +29,8 @@ def test_expressiveness(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         ("node_classification.py", ["--data", "nowhere"], "has no Cora: expected ind.cora.x and its companions there"),
         ("node_classification.py", [], "name the folder that has Planetoid/ind.cora.x"),
         ("expressiveness.py", [], "name the folder that has EXP.zip and CEXP.zip"),
-        ("expressiveness.py", ["--data", "nowhere"], "no data set EXP in nowhere"),
-        ("readouts.py", ["--data", "nowhere"], "no data set MUTAG in nowhere"),
+        ("expressiveness.py", ["--data", "nowhere"], "nowhere is no folder; it should have EXP.zip"),
+        ("readouts.py", ["--data", "nowhere"], "nowhere is no folder; it should have MUTAG.zip"),
     ],
 )
 def test_missing_data_is_one_line(

@@ -164,7 +164,7 @@ def test_the_driver_is_stopped_and_killed_and_started_again(nodes: Nodes, folder
         until_stored(process)
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=300)
-    assert process.returncode == 2
+    assert process.returncode == 130
     assert errors.splitlines()[-1].startswith("compool: stopped; finished blocks are in ")
     assert "Traceback" not in errors
     assert nothing_trains(nodes)

@@ -91,6 +91,7 @@ class Store:
     Example:
         >>> store = Store(getfixture("tmp_path") / "study.sqlite")
         >>> store.add([])
+        0
         >>> list(store.runs())
         []
     """
