@@ -114,7 +114,11 @@ def test_graphs_of_kept_networks_are_shown(tmp_path: Path, monkeypatch: pytest.M
     path = networks.model_path(store.path, first)
     path.parent.mkdir()
     nn.save_network(nn.Network("PCLL", 4, 8, 3), path)
-    text = report(store.path, train=True)[1].read_text()
+    study, page = report(store.path, train=True)
+    text = page.read_text()
     assert text.count('"levels":') == 3  # one of each class
     assert "trained again, unknown" in text
-    assert "NOWHERE: its graphs are not shown, as NOWHERE is not here; name its folder by --data." in text
+    note = "NOWHERE: its graphs are not shown, as NOWHERE is not here; name its folder by --data."
+    assert note in text
+    assert note in study.warnings  # which the command prints
+    assert not any("shown" in one for one in report(store.path)[0].warnings)

@@ -1,6 +1,7 @@
 """Tables, figures and a page from a study's store."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from compool import data
@@ -76,7 +77,7 @@ def report(
         save(figure, out / "figures", name)
     shown, notes = _graphs(store, collect(runs), folder, train, said, told)  # networks are of the best epoch
     write_text(out / "index.html", report_page(study, made, shown, store.name, notes))
-    return study, out / "index.html"
+    return replace(study, warnings=(*study.warnings, *(notes if train else ()))), out / "index.html"
 
 
 def write_text(path: Path, text: str) -> None:
