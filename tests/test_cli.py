@@ -102,6 +102,8 @@ def test_what_is_named_twice_is_trained_once(monkeypatch: pytest.MonkeyPatch) ->
     twice = ["communities", "communities", "--method", "gin,gin", "--set", "lr=0.1,0.10"]
     result = run.invoke(app, ["run", *twice, "--replicas", "2", "--dry-run", "--store", "none.sqlite"])
     assert result.stdout.startswith("2 trainings to do")
+    both = ["--method", "gin", "--method", "component", "--replicas", "2", "--dry-run", "--store", "none.sqlite"]
+    assert run.invoke(app, ["run", *both]).stdout.startswith("4 trainings to do")
 
 
 def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

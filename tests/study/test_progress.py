@@ -1,0 +1,38 @@
+import io
+
+import pytest
+import torch
+from rich.console import Console
+
+from compool.replicas.trainer import Curves
+from compool.study.planning import Block
+from compool.study.progress import Progress
+from compool.study.recipe import recipe
+
+BLOCK = Block(recipe("gin", "communities", epochs=10), 0, (0, 1))
+SEEN = Curves(loss=[torch.tensor([0.5, 0.7])], validation=[torch.tensor([0.25, 0.75])], kept=[torch.zeros(2, 0)])
+
+
+def test_time_left_is_without_the_first_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("compool.study.progress.time.monotonic", lambda: now[0])
+    console = Console(file=io.StringIO())
+    with Progress([BLOCK], console) as progress:
+        for epoch, seconds in ((1, 100.0), (2, 105.0), (4, 121.0)):  # the first compiles kernels
+            now[0] = seconds
+            progress.epoch(BLOCK, epoch, SEEN)
+    (first, second) = console.file.getvalue().splitlines()
+    assert first == "communities gin: 2 replicas, epoch 2/10, loss 0.600, validation 50.0%, 40 s left"
+    assert second.endswith("epoch 4/10, loss 0.600, validation 50.0%, 42 s left")
+
+
+@pytest.mark.parametrize(("width", "long"), [(80, False), (160, True)])
+def test_a_narrow_terminal_has_room_for_the_bar(width: int, long: bool) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=width)
+    with Progress([BLOCK], console) as progress:
+        progress.epoch(BLOCK, 5, SEEN)
+        shown = progress.bar.tasks[0].description
+    assert shown.startswith("communities gin")
+    assert "epoch 5/10" in shown
+    assert ("validation" in shown) == long
+    assert "50%" in console.file.getvalue()
