@@ -56,7 +56,7 @@ def run(
 ) -> None:
     """Train many replicas of each method on each data set, store them as they finish, and write the report.
 
-    What the store has is not trained again: after Ctrl-C, the same command goes on.
+    What the store has is not trained again: after Ctrl-C or a crash, the same command goes on, from the last minute.
     """
     import signal
 
@@ -64,7 +64,7 @@ def run(
 
     from compool import study
     from compool.cli.pages import write_report
-    from compool.study import cluster
+    from compool.study import checkpoint, cluster
     from compool.study.progress import Progress
     from compool.study.recipe import METHODS
 
@@ -88,7 +88,8 @@ def run(
             print(f"{todo} trainings to do in {len(plan)} blocks, {len(chosen) * wanted - todo} in {store} already")
             if dry_run:
                 for one in plan:
-                    print(f"{one.name}: {len(one.replicas)} replicas on {one.device}, {one.recipe.epochs} epochs")
+                    done = f", {one.begun} of them done" if one.begun else ""
+                    print(f"{one.name}: {len(one.replicas)} replicas on {one.device}, {one.recipe.epochs} epochs{done}")
                 return
             if plan:
                 progress = stack.enter_context(Progress(plan))
@@ -98,7 +99,9 @@ def run(
         if with_report:
             print(f"report: {write_report(store, None, data, False)[1]}")
     except KeyboardInterrupt:
-        raise stop(f"stopped; finished blocks are in {store}, and the same command goes on from there", 130) from None
+        under_way = checkpoint.folder(store)
+        kept = f", those under way in {under_way}" if under_way.exists() else ""
+        raise stop(f"stopped; finished blocks are in {store}{kept}; the same command goes on from there", 130) from None
     except (ValueError, OSError, RuntimeError) as error:
         raise stop(str(error)) from None
 

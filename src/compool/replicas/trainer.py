@@ -1,7 +1,7 @@
 """Train a stack of networks, each replica on its own split, from its own random stream."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from compool.replicas.learner import ORDER, Fitted, Learner, Seen
 from compool.replicas.stack import GIN, Network
 from compool.replicas.union import Graphs, Room
 
+BEST = ("epoch", "validation", "test")  # fields of Trained that epochs change
 EVALUATED = 128  # graphs of each replica in one union, when nothing is learned
 
 
@@ -72,6 +73,8 @@ def train(
     keys: Tensor,
     settings: Settings,
     report: Callable[[int, Curves], None] | None = None,
+    start: Mapping[str, Tensor] | None = None,
+    save: Callable[[int, Callable[[], dict[str, Tensor]]], None] | None = None,
 ) -> Trained:
     """Train R networks at once.
 
@@ -85,6 +88,8 @@ def train(
         keys: the random key of each replica, int64 [R].
         settings: epochs, batch size and the like.
         report: called after each epoch with its number and the curves so far.
+        start: go on from here, with the epoch after it: what `save` was given by a training with the same arguments.
+        save: called after each epoch but the last with its number and a function that makes a `start` of it.
     """
     device = graphs.y.device
     train_ids, validation_ids, test_ids = (
@@ -105,7 +110,8 @@ def train(
     none = torch.full((len(splits),), -1.0, device=device)
     best = Trained(Curves(), learner.failed, none, none, none)
     number = (train_ids >= 0).sum(1).clamp(min=1)
-    for epoch in range(1, settings.epochs + 1):
+    done = _go_on(learner, best, start) if start else 0
+    for epoch in range(done + 1, settings.epochs + 1):
         learner.adam.set_lr(settings.lr * 0.5 ** ((epoch - 1) // settings.halve))
         learner.loss.zero_()
         before = [tensor.detach().clone() for tensor in learner.state] if any(one.after for one in fitted) else []
@@ -123,10 +129,30 @@ def train(
         _record(best, epoch, learner.loss / number, *found)
         for one in fitted:
             one.fit()
+        if save is not None and epoch < settings.epochs:
+            save(epoch, lambda: _noted(learner, best))
         if report is not None:
             report(epoch, best.curves)
     best.epoch = best.epoch.long()
     return best
+
+
+def _noted(learner: Learner, best: Trained) -> dict[str, Tensor]:
+    """All that it takes to go on after an epoch."""
+    noted = {f"state.{at}": tensor for at, tensor in enumerate(learner.state)}
+    noted |= {f"best.{name}": getattr(best, name) for name in BEST}
+    noted |= {f"curves.{one.name}": torch.stack(getattr(best.curves, one.name)) for one in fields(Curves)}
+    return {name: tensor.detach().cpu() for name, tensor in noted.items()}
+
+
+def _go_on(learner: Learner, best: Trained, noted: Mapping[str, Tensor]) -> int:
+    """Put everything as it was noted, and say after which epoch that was."""
+    state = learner.state
+    put(state, [noted[f"state.{at}"] for at in range(len(state))])
+    for name in BEST:
+        setattr(best, name, noted[f"best.{name}"].to(learner.keys.device))
+    best.curves = Curves(*(list(noted[f"curves.{one.name}"]) for one in fields(Curves)))
+    return len(best.curves.loss)
 
 
 def _can_capture(stack: Network | GIN, graphs: Graphs) -> bool:

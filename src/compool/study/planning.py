@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 from compool import data
+from compool.study import checkpoint
 from compool.study.recipe import Recipe
 from compool.study.store import Store
 
@@ -25,6 +26,10 @@ class Block:
     device: str = "cpu"
     variants: tuple[Recipe, ...] = ()
     """The recipe of each replica, where they differ: in settings that replicas of one training may differ in."""
+    checkpoints: Path | None = None
+    """Folder in which to note how far it is; None: if it is interrupted, all is lost."""
+    begun: int = 0
+    """Epochs that an interrupted training of it has behind it."""
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
@@ -37,6 +42,17 @@ class Block:
         return titled(self.recipe.dataset, self.recipe.method, [one.name for one in self.recipes])
 
     @property
+    def members(self) -> tuple[tuple[str, int], ...]:
+        """The recipe's checksum and the replica of each."""
+        return tuple((one.checksum, replica) for one, replica in zip(self.recipes, self.replicas, strict=True))
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """The file in which to note how far it is."""
+        folder = self.checkpoints
+        return None if folder is None else checkpoint.file(folder, self.members, self.seed, self.device)
+
+    @property
     def source(self) -> tuple[str, Path | None]:
         """Which data set, and where: equal for blocks that share one."""
         return self.recipe.files or self.recipe.dataset, self.folder
@@ -46,7 +62,9 @@ class Block:
         middle = len(self.replicas) // 2
         low, high = slice(middle), slice(middle, None)
         return tuple(  # type: ignore[return-value]
-            replace(self, recipe=self.recipes[part][0], replicas=self.replicas[part], variants=self.variants[part])
+            replace(
+                self, recipe=self.recipes[part][0], replicas=self.replicas[part], variants=self.variants[part], begun=0
+            )
             for part in (low, high)
         )
 
@@ -113,21 +131,29 @@ def missing(
     size: int,
     folder: Path | None,
     device: str,
+    checkpoints: Path | None = None,
 ) -> list[Block]:
     """Blocks of at most `size` for those of replicas 0 to `number` − 1 of each recipe that the store has not.
 
-    The recipes may only differ in what replicas of one training may differ in.
+    First come those that were interrupted, as `checkpoints` has them. The recipes may only differ in what replicas of
+    one training may differ in.
     """
-    todo: list[tuple[Recipe, int]] = []
+    todo: dict[tuple[str, int], Recipe] = {}
     for recipe in recipes:
-        there = store.replicas(recipe.dataset, recipe.method, recipe.checksum, seed) if store else set()
-        todo += [(recipe, replica) for replica in range(number) if replica not in there]
-    blocks = []
-    for at in range(0, len(todo), size):
-        variants, parts = zip(*todo[at : at + size], strict=True)
+        name = recipe.checksum
+        there = store.replicas(recipe.dataset, recipe.method, name, seed) if store else set()
+        todo |= {(name, replica): recipe for replica in range(number) if replica not in there}
+
+    def block(members: Sequence[tuple[str, int]], begun: int = 0) -> Block:
+        variants = tuple(todo.pop(member) for member in members)
         several = variants if len(set(variants)) > 1 else ()
-        blocks.append(Block(variants[0], seed, parts, folder, device, several))
-    return blocks
+        replicas = tuple(replica for _, replica in members)
+        return Block(variants[0], seed, replicas, folder, device, several, checkpoints, begun)
+
+    interrupted = checkpoint.begun(checkpoints, seed, device) if checkpoints else []
+    blocks = [block(one.members, one.epochs) for one in interrupted if todo.keys() >= {*one.members}]
+    left = list(todo)
+    return blocks + [block(left[at : at + size]) for at in range(0, len(left), size)]
 
 
 def plan(
@@ -168,6 +194,7 @@ def plan(
         groups.setdefault(recipe.common, []).append(recipe)
     share = -(-found.workers // len(groups)) if found.device == "cuda" else found.workers
     opened = Store(store) if store.exists() else None
+    checkpoints = checkpoint.folder(store) if place is here else None  # nodes of a cluster need not share a disk
     blocks = []
     for alike in groups.values():
         graphs = load(alike[0], folder)
@@ -176,7 +203,7 @@ def plan(
             recipe.network(width, graphs.num_classes)
         splits(alike[0], graphs, seed, range(number))
         most = size or min(block_size(alike[0], graphs, found.memory), -(-number * len(alike) // share))
-        blocks += missing(opened, alike, number, seed, most, folder, found.device)
+        blocks += missing(opened, alike, number, seed, most, folder, found.device, checkpoints)
     return blocks
 
 

@@ -1,6 +1,7 @@
 """From blocks of replicas to runs in a store. One function trains a block, wherever it is called."""
 
 import hashlib
+import json
 import platform
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -14,7 +15,7 @@ import torch
 import compool
 from compool import data, replicas
 from compool.replicas.trainer import Curves, Settings, train
-from compool.study import planning
+from compool.study import checkpoint, planning
 from compool.study.planning import Block
 from compool.study.recipe import Recipe
 from compool.study.store import Run, Store
@@ -28,7 +29,9 @@ def train_block(
     graphs: data.GraphSet | None = None,
     keep: Callable[[replicas.Network | replicas.GIN], None] | None = None,
 ) -> list[Run]:
-    """Train the replicas of a block; their runs. Without side effects: whoever calls this stores them.
+    """Train the replicas of a block; their runs. Whoever calls this stores them, with :func:`finish`.
+
+    If the block has a checkpoint, it goes on from there, and writes it anew from time to time.
 
     Args:
         block: what to train.
@@ -58,8 +61,16 @@ def train_block(
         recipe.shuffle,
     )
     told = None if report is None else lambda epoch, curves: report(block, epoch, curves)
-    trained = train(stack, replicas.Graphs(graphs, features, block.device), splits, keys, settings, told)
-    common = _about(block, networks[0], _device_name(block.device), (time.perf_counter() - start) / len(splits))
+    device = _device_name(block.device)
+    saved = None
+    if block.checkpoint is not None:
+        origin = [one.checksum for one in splits], checksums, device, _versions()
+        saved = checkpoint.Checkpoint(block.checkpoint, block.members, json.dumps(origin))
+    everything = replicas.Graphs(graphs, features, block.device)
+    noted, note = (saved.read(), saved.write) if saved else ({}, None)
+    trained = train(stack, everything, splits, keys, settings, told, noted, note)
+    seconds = time.perf_counter() - start + (saved.earlier if saved else 0.0)
+    common = _about(block, networks[0], device, seconds / len(splits))
     if keep is not None:
         keep(stack)
     runs, names = list[Run](), [field.name for field in fields(Curves)]
@@ -109,9 +120,20 @@ def _about(block: Block, network: torch.nn.Module, device: str, seconds: float) 
         "block": len(block.replicas),
         "device": device,
         "node": platform.node(),
-        "versions": {"compool": compool.__version__, "torch": torch.__version__, "python": platform.python_version()},
+        "versions": _versions(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _versions() -> dict[str, str]:
+    return {"compool": compool.__version__, "torch": torch.__version__, "python": platform.python_version()}
+
+
+def finish(block: Block, runs: list[Run], store: Store) -> None:
+    """Store what came of a block; its checkpoint is of no use then."""
+    store.add(runs)
+    if block.checkpoint is not None:
+        checkpoint.remove(block.checkpoint)
 
 
 def run_here(blocks: Sequence[Block], store: Store, report: Report | None = None) -> Generator[list[Run], None, None]:
@@ -129,7 +151,7 @@ def run_here(blocks: Sequence[Block], store: Store, report: Report | None = None
                 raise
             todo[:0] = block.halves()
             continue
-        store.add(runs)
+        finish(block, runs, store)
         yield runs
 
 

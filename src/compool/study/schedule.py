@@ -72,5 +72,5 @@ def schedule(
                 continue
             reason = f"{LOST} {len(losses)} times; the last time: {loss}"
             runs = run.failed_block(block, planning.load(block.recipe, block.folder), reason)
-        store.add(runs)
+        run.finish(block, runs, store)
         yield runs

@@ -45,7 +45,7 @@ def run_on_workers(
     """Train blocks on `workers` processes, and store each when it is finished, in this one.
 
     A block that is too large for the memory of a GPU is halved. When the caller stops early, the processes are killed:
-    what they were training is lost, what is stored is not.
+    what they were training has its checkpoint, if it took long enough to have one.
     """
     context = multiprocessing.get_context("spawn")
     queue: Queue[Any] = context.Queue()
