@@ -18,6 +18,7 @@ def datasets(
     Looks in the folder `--data` (zip files, unpacked folders, `.npz` files or a PyG root) and in the cache. A set is
     parsed when it is first seen.
     """
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import Progress
@@ -44,15 +45,17 @@ def datasets(
     if as_json:
         print(json.dumps(rows, indent=1))
         return
-    table = Table()
+    table = Table(box=SIMPLE_HEAD, padding=0)  # fits in 80 columns
     table.add_column("data set", no_wrap=True)
-    for heading in ("graphs", "nodes (avg)", "edges (avg)", "classes"):
+    for heading in ("graphs", "nodes", "edges", "classes"):
         table.add_column(heading, justify="right")
     table.add_column("node features")
     for row in rows:
         table.add_row(escape(row["name"]), *_cells(row))
     Console().print(table)
-    Console().print("[bold red]red[/]: differs from the paper's Table 1, which stands in brackets.")
+    Console().print(
+        "nodes, edges: mean of a graph; [bold red]red[/]: differs from the paper's Table 1, which stands in brackets"
+    )
 
 
 def _describe(graphs: Any) -> dict[str, Any]:

@@ -101,7 +101,8 @@ def p_values(study: Study) -> Table:
                 | {"p_paper": published, "effect_size": found.effect}
             )
     note = (
-        "Component pooling less the other method, in points of accuracy. p: of the corrected resampled t-test, which "
+        "Component pooling less the other method, in points of accuracy, on the splits that both were tested on; only "
+        "t-test and d take all runs. p: of the corrected resampled t-test, which "
         f"allows for splits that overlap (test to training graphs: {TEST_TO_TRAIN:g}), as does the interval; Holm: "
         "that p-value corrected for several data sets; Wilcoxon, t-test: p-values of these tests, the latter the "
         f"paper's, which take runs as independent; paper: what it reports; d: Cohen's effect size. Bold: below {LEVEL}."
