@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -236,6 +237,10 @@ def test_show_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
     assert result.exit_code == 0, result.stderr
     assert "level 1: 60 nodes, supernodes at threshold -1: 1\nlevel 2: 1 nodes" in result.stdout  # all merge
     assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def test_version() -> None:
+    assert run.invoke(app, ["--version"]).stdout == f"compool {version('compool')}\n"
 
 
 def test_help_imports_nothing_heavy() -> None:

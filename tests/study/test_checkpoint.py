@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save
+from typer.testing import CliRunner
 
 from compool import study
+from compool.cli import app
 from compool.data import communities
 from compool.study import checkpoint
 
@@ -96,6 +98,18 @@ def test_blocks_are_those_that_were_interrupted(tmp_path: Path) -> None:
     interrupt(block, 2)
     (again_swept,) = planned(path, *swept, number=2, size=1)
     assert again_swept == replace(block, begun=2)
+
+
+def test_a_dry_run_says_how_far_it_is(tmp_path: Path) -> None:
+    path, changes = tmp_path / "study.sqlite", ("hidden=4", "epochs=5")
+    (block,) = planned(path, *study.variants("component", "communities", settings=changes))
+    interrupt(block, 3)
+    settings = [text for change in changes for text in ("--set", change)]
+    command = ["run", "--method", "component", "--replicas", "3", "--device", "cpu", "--store", str(path), "--dry-run"]
+    assert CliRunner().invoke(app, [*command, *settings]).stdout.splitlines() == [
+        f"3 trainings to do in 1 blocks, 0 in {path} already",
+        "communities component, fast hidden=4 epochs=5: 3 replicas on cpu, 5 epochs, 3 of them done",
+    ]
 
 
 def test_halves_of_a_block_are_trainings_of_their_own(tmp_path: Path) -> None:

@@ -18,8 +18,20 @@ DataFolder = Annotated[
 ]
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from compool import __version__
+
+        print(f"compool {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     """Edge-based graph component pooling."""
 
 
