@@ -83,6 +83,12 @@ def test_recipes() -> None:
     assert "component" not in table.stdout
     tuned = run.invoke(app, ["recipes", "--recipe", "tuned", "--method", "component"], env={"COLUMNS": "200"})
     assert "readout sum, jump True" in tuned.stdout
+    narrow = run.invoke(app, ["recipes", "--method", "component"], env={"COLUMNS": "80"}).stdout.splitlines()
+    collab = next(at for at, line in enumerate(narrow) if line.startswith(" COLLAB "))
+    assert [line.split() for line in narrow[collab + 3 : collab + 5]] == [  # only what differs
+        ["fast", "batch", "32,", "lr", "0.003"],
+        ["paper", "batch", "1,", "lr", "0.001"],
+    ]
 
 
 @pytest.mark.parametrize(

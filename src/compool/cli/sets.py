@@ -102,6 +102,7 @@ def recipes(
     """List the recipes: how each method is trained on each data set, and how many parameters its network has."""
     from dataclasses import asdict
 
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
@@ -120,18 +121,39 @@ def recipes(
         print(json.dumps(rows, indent=1))
         return
     for kind in dict.fromkeys(one.method for one in chosen):
-        table = Table(title=kind, title_justify="left")
-        for heading in ("data set", "recipe", "layers"):
-            table.add_column(heading, no_wrap=True)
-        table.add_column("settings")
+        table = Table(title=kind, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=0)
+        table.add_column("data set", no_wrap=True)
         table.add_column("parameters", justify="right", no_wrap=True)
-        for one, count in zip(chosen, counts, strict=True):
-            if one.method == kind:
-                settings = (
-                    f"{one.in_channels} features ({one.features}), hidden {one.hidden}, batch {one.batch}, "
-                    f"{one.epochs} epochs, lr {one.lr:g} halved every {one.halve}, {one.optimizer}, "
-                    f"decay {one.weight_decay:g}, dropout {one.dropout:g}, readout {one.readout}"
-                ) + "".join(f", {key} {value}" for key, value in one.unusual.items())
-                table.add_row(one.dataset, one.name, one.layers, settings, f"{count:,}")
+        table.add_column("settings: of all recipes, then of each")
+        for dataset in dict.fromkeys(one.dataset for one in chosen if one.method == kind):
+            alike: dict[tuple[str, ...], list[str]] = {}  # names of recipes, by parameters and settings
+            for one, count in zip(chosen, counts, strict=True):
+                if (one.method, one.dataset) == (kind, dataset):
+                    alike.setdefault((f"{count:,}", *_settings(one)), []).append(one.name)
+            (number, *first), *others = alike
+            shared = [text for text in first if all(text in other for other in others)]
+            same = all(number == other[0] for other in others)
+            table.add_row(dataset, number if same else "", ", ".join(shared))
+            for (number, *texts), names in alike.items():
+                own = ", ".join(text for text in texts if text not in shared)
+                table.add_row(f"  {', '.join(names)}", "" if same else number, own)
         Console().print(table)
     Console().print("Other data sets get each method's defaults, by their own features and classes.")
+
+
+def _settings(recipe: Any) -> list[str]:
+    """The settings of a recipe, each in words."""
+    words = [
+        recipe.layers,
+        f"{recipe.in_channels} features ({recipe.features})",
+        f"hidden {recipe.hidden}",
+        f"batch {recipe.batch}",
+        f"{recipe.epochs} epochs",
+        f"lr {recipe.lr:g}",
+        f"lr halved every {recipe.halve}",
+        recipe.optimizer,
+        f"decay {recipe.weight_decay:g}",
+        f"dropout {recipe.dropout:g}",
+        f"readout {recipe.readout}",
+    ]
+    return words + [f"{key} {value}" for key, value in recipe.unusual.items()]
