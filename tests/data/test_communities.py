@@ -1,4 +1,5 @@
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -64,3 +65,11 @@ def test_bad_input() -> None:
         communities(9, noise=2)
     with pytest.raises(IndexError, match=r"communities has graphs 0\.\.8, got 9"):
         communities(9)[9]
+
+
+def test_the_checksum_changes_with_any_array() -> None:
+    graphs = communities(30)
+    others = [replace(graphs, y=np.roll(graphs.y, 1)), replace(graphs, labels=np.roll(graphs.labels, 1))]
+    others += [replace(graphs, labels=None), communities(30, noise=0.5)]
+    assert graphs.checksum == communities(30).checksum == replace(graphs, name="other").checksum
+    assert len({graphs.checksum, *(other.checksum for other in others)}) == 5

@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 
 import pytest
 import torch
@@ -24,6 +25,21 @@ def test_time_left_is_without_the_first_epoch(monkeypatch: pytest.MonkeyPatch) -
     (first, second) = console.file.getvalue().splitlines()
     assert first == "communities gin: 2 replicas, epoch 2/10, loss 0.600, validation 50.0%, 40 s left"
     assert second.endswith("epoch 4/10, loss 0.600, validation 50.0%, 42 s left")
+
+
+def test_a_block_that_goes_on_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Epochs of before count as done, but not towards the speed; and if it begins anew after all, they are to do."""
+    now = [0.0]
+    monkeypatch.setattr("compool.study.progress.time.monotonic", lambda: now[0])
+    block, console = replace(BLOCK, epochs_done=6), Console(file=io.StringIO())
+    with Progress([block], console) as progress:
+        assert progress.bar.tasks[0].completed == progress.done == 12
+        for epoch, seconds in ((7, 20.0), (8, 31.0)):
+            now[0] = seconds
+            progress.epoch(block, epoch, SEEN)
+        progress.epoch(block, 1, SEEN)
+        assert progress.done == 2
+    assert console.file.getvalue().endswith("epoch 8/10, loss 0.600, validation 50.0%, 22 s left\n")
 
 
 @pytest.mark.parametrize(("width", "long"), [(80, False), (160, True)])

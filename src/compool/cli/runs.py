@@ -56,7 +56,7 @@ def run(
 ) -> None:
     """Train many replicas of each method on each data set, store them as they finish, and write the report.
 
-    What the store has is not trained again: after Ctrl-C or a crash, the same command goes on, from the last minute.
+    What the store has is not trained again: after Ctrl-C or a crash, the same command goes on, within blocks, too.
     """
     import signal
 
@@ -75,6 +75,7 @@ def run(
     changes = [*(settings or ()), *([] if epochs is None else [f"epochs={epochs}"])]
     if not methods:
         raise stop("--method names none; there are component, edgepool and gin, and none, topk, sag and edge")
+    plan: list[study.Block] = []
     try:
         pairs = [(kind, name) for name in names for kind in methods]
         chosen = list(dict.fromkeys(one for pair in pairs for one in study.variants(*pair, recipe, changes)))
@@ -84,11 +85,14 @@ def run(
                 stack.enter_context(cluster.connected(ray, workers))
                 place, execute = cluster.survey, cluster.execute
             plan = study.plan(chosen, wanted, seed, store, data, device, block, workers, place)
-            todo = sum(len(one.replicas) for one in plan)
-            print(f"{todo} trainings to do in {len(plan)} blocks, {len(chosen) * wanted - todo} in {store} already")
+            todo, begun = sum(len(one.replicas) for one in plan), sum(one.epochs_done > 0 for one in plan)
+            print(
+                f"{todo} trainings to do in {len(plan)} blocks{f', {begun} of them begun' if begun else ''}, "
+                f"{len(chosen) * wanted - todo} in {store} already"
+            )
             if dry_run:
                 for one in plan:
-                    done = f", {one.begun} of them done" if one.begun else ""
+                    done = f", {one.epochs_done} of them done" if one.epochs_done else ""
                     print(f"{one.name}: {len(one.replicas)} replicas on {one.device}, {one.recipe.epochs} epochs{done}")
                 return
             if plan:
@@ -99,8 +103,8 @@ def run(
         if with_report:
             print(f"report: {write_report(store, None, data, False)[1]}")
     except KeyboardInterrupt:
-        under_way = checkpoint.folder(store)
-        kept = f", those under way in {under_way}" if under_way.exists() else ""
+        noted = any(one.checkpoint and one.checkpoint.exists() for one in plan)
+        kept = f", those under way in {checkpoint.folder(store)}" if noted else ""
         raise stop(f"stopped; finished blocks are in {store}{kept}; the same command goes on from there", 130) from None
     except (ValueError, OSError, RuntimeError) as error:
         raise stop(str(error)) from None

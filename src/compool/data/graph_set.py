@@ -1,5 +1,6 @@
 """A set of graphs as flat arrays, and its one-file form."""
 
+import hashlib
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -61,6 +62,17 @@ class GraphSet:
         if self.looped is not None:
             degree[self.looped] += 1
         return degree
+
+    @cached_property
+    def checksum(self) -> str:
+        """Sixteen hexadecimal digits that change with any node, edge or class."""
+        digest = hashlib.sha256()
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                digest.update(f"{field.name} {value.dtype} {value.shape}".encode())
+                digest.update(np.ascontiguousarray(value).data)
+        return digest.hexdigest()[:16]
 
     @cached_property
     def _features(self) -> Features:

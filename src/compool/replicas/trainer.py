@@ -1,5 +1,6 @@
 """Train a stack of networks, each replica on its own split, from its own random stream."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
@@ -17,6 +18,7 @@ from compool.replicas.learner import ORDER, Fitted, Learner, Seen
 from compool.replicas.stack import GIN, Network
 from compool.replicas.union import Graphs, Room
 
+_log = logging.getLogger(__name__)
 BEST = ("epoch", "validation", "test")  # fields of Trained that epochs change
 EVALUATED = 128  # graphs of each replica in one union, when nothing is learned
 
@@ -146,12 +148,21 @@ def _noted(learner: Learner, best: Trained) -> dict[str, Tensor]:
 
 
 def _go_on(learner: Learner, best: Trained, noted: Mapping[str, Tensor]) -> int:
-    """Put everything as it was noted, and say after which epoch that was."""
+    """Put everything as it was noted, and say after which epoch that was. What does not fit is left alone: 0."""
     state = learner.state
+    wanted = {f"state.{at}": tensor for at, tensor in enumerate(state)} | {f"best.{name}": best.epoch for name in BEST}
+    curves = {one.name: noted.get(f"curves.{one.name}", torch.empty(0)) for one in fields(Curves)}
+    fits = len(noted) == len(wanted) + len(curves) and len({len(curve) for curve in curves.values()}) == 1
+    if not fits or any(
+        name not in noted or noted[name].shape != tensor.shape or noted[name].dtype != tensor.dtype
+        for name, tensor in wanted.items()
+    ):
+        _log.warning("what was noted of the training is not of these networks: it begins anew")
+        return 0
     put(state, [noted[f"state.{at}"] for at in range(len(state))])
     for name in BEST:
         setattr(best, name, noted[f"best.{name}"].to(learner.keys.device))
-    best.curves = Curves(*(list(noted[f"curves.{one.name}"]) for one in fields(Curves)))
+    best.curves = Curves(**{name: list(curve) for name, curve in curves.items()})
     return len(best.curves.loss)
 
 

@@ -1,14 +1,15 @@
 """Trainings that are under way, on disk: one that is interrupted goes on from there.
 
 A block has a file of its own in a folder beside the store, which is written anew from time to time, always whole, and
-removed when the block is stored.
+removed when its runs are stored.
 """
 
 import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,39 +23,44 @@ _log = logging.getLogger(__name__)
 EVERY = 60.0  # seconds between two writings: what an interruption costs
 SHARE = 0.02  # of the time, at most, that goes into writing
 
+Members = tuple[tuple[str, int], ...]
+"""What is trained in a block: the recipe's checksum and the replica of each."""
 
-class Begun(NamedTuple):
-    """A training that was interrupted."""
 
-    members: tuple[tuple[str, int], ...]
-    """The recipe's checksum and the replica of each."""
+class Interrupted(NamedTuple):
+    """A training that is not finished."""
+
+    members: Members
     epochs: int
     """How many are done."""
 
 
 def folder(store: Path) -> Path:
     """Where the trainings of a store are, while they are under way."""
-    return store.with_name(f"{store.stem}-checkpoints")
+    return store.with_name(f"{store.name}-checkpoints")
 
 
-def file(folder: Path, members: Sequence[tuple[str, int]], seed: int, device: str) -> Path:
+def file(folder: Path, members: Members, seed: int, device: str) -> Path:
     """The file of a training, by what is trained, and where."""
-    digest = hashlib.sha256(json.dumps([list(members), seed, device]).encode())
+    digest = hashlib.sha256(json.dumps([members, seed, device]).encode())
     return folder / f"{digest.hexdigest()[:16]}.safetensors"
 
 
-def begun(folder: Path, seed: int, device: str) -> list[Begun]:
-    """The trainings of a seed on a device that were interrupted; files that cannot be read are left out."""
-    found = []
-    for path in sorted(folder.glob("[!.]*.safetensors")):
-        try:
-            notes = _notes(path)
-        except (SafetensorError, OSError):
-            continue
-        members = tuple((str(recipe), int(replica)) for recipe, replica in json.loads(notes.get("members", "[]")))
-        if members and file(folder, members, seed, device) == path:  # neither of another seed, nor of another device
-            found.append(Begun(members, int(notes["epochs"])))
-    return found
+def interrupted(folder: Path, seed: int, device: str) -> list[Interrupted]:
+    """The trainings of a seed on a device that are not finished."""
+    return [
+        found for path, at, found in _all(folder) if at == seed and path == file(folder, found.members, seed, device)
+    ]
+
+
+def remove(folder: Path, members: Members, seed: int) -> None:
+    """These runs are stored: no training of any of them is gone on with."""
+    for path, at, found in _all(folder):
+        if at == seed and not {*members}.isdisjoint(found.members):
+            for left in (path, *folder.glob(f".{path.stem}.*")):  # of a process that was killed
+                _unlink(left)
+    with suppress(OSError):  # not empty
+        folder.rmdir()
 
 
 class Checkpoint:
@@ -62,58 +68,65 @@ class Checkpoint:
 
     Args:
         path: the file; its folder need not exist.
-        members: what is trained, as in :class:`Begun`.
-        origin: all that the training depends on, as one string: a file of another origin is not gone on from.
+        members: what is trained.
+        seed: the study's.
+        origin: all else that the training depends on, as one string. A file of another origin is not gone on from.
     """
 
-    def __init__(self, path: Path, members: Sequence[tuple[str, int]], origin: str) -> None:
+    def __init__(self, path: Path, members: Members, seed: int, origin: str) -> None:
         self.path = path
-        self.about = {"members": json.dumps(list(members)), "origin": origin}
+        self.about = {"members": json.dumps(members), "seed": str(seed), "origin": origin}
         self.earlier = 0.0
         """The seconds that the training took in earlier processes."""
-        self.start = self.written = time.monotonic()
+        self.began = self.written = time.monotonic()
         self.wait = EVERY
+        self.told = False
 
     def read(self) -> dict[str, Tensor]:
         """What :meth:`write` was given, in an earlier process perhaps; empty if there is nothing to go on from."""
-        if not self.path.exists():
-            return {}
         try:
-            notes = _notes(self.path)
-            if notes.get("origin") != self.about["origin"]:
-                raise ValueError("it is of other data, other versions, or another kind of device")
             with safe_open(self.path, framework="pt") as opened:
-                found = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-        except (SafetensorError, OSError, ValueError) as error:
+                notes = opened.metadata() or {}
+                if any(notes.get(key) != value for key, value in self.about.items()):
+                    raise ValueError("it is of other data, other versions, or another kind of device")
+                self.earlier = float(notes["seconds"])
+                return {name: opened.get_tensor(name).clone() for name in opened.keys()}  # noqa: SIM118
+        except FileNotFoundError:
+            return {}
+        except (SafetensorError, OSError, ValueError, KeyError) as error:
             _log.warning("%s cannot be gone on from (%s): its training begins anew", self.path, error)
             return {}
-        self.earlier = float(notes["seconds"])
-        return found
 
     def write(self, epochs: int, state: Callable[[], Mapping[str, Tensor]]) -> None:
         """Write down all that it takes to go on after so many epochs, if it is time to."""
-        began = time.monotonic()
-        if began - self.written < self.wait:
+        now = time.monotonic()
+        if now - self.written < self.wait:
             return
-        notes = self.about | {"epochs": str(epochs), "seconds": str(self.earlier + began - self.start)}
+        notes = self.about | {"epochs": str(epochs), "seconds": str(self.earlier + now - self.began)}
         try:
+            content = save(dict(state()), notes)
             with whole(self.path) as partial:
-                partial.write_bytes(save(dict(state()), notes))
-        except OSError as error:  # the training is worth more
-            _log.warning("%s cannot be written (%s): the training goes on without", self.path, error)
+                partial.write_bytes(content)
+        except (OSError, MemoryError) as error:  # the training is worth more
+            if not self.told:
+                _log.warning("%s cannot be written (%s): the training goes on without", self.path, error)
+            self.told = True
         self.written = time.monotonic()
-        self.wait = max(EVERY, (self.written - began) / SHARE)
+        self.wait = max(EVERY, (self.written - now) / SHARE)
 
 
-def remove(path: Path) -> None:
-    """Its training is stored: nothing is left to go on from, and a process that was killed leaves nothing either."""
-    for left in (path, *path.parent.glob(f".{path.stem}.*")):
-        left.unlink(missing_ok=True)
-    if path.parent.is_dir() and not any(path.parent.iterdir()):
-        path.parent.rmdir()
+def _all(folder: Path) -> Iterator[tuple[Path, int, Interrupted]]:
+    """Each file, its seed, and what it is of; without those that cannot be read."""
+    for path in sorted(folder.glob("[!.]*.safetensors")):
+        with suppress(SafetensorError, OSError, ValueError, KeyError, TypeError):
+            with safe_open(path, framework="pt") as opened:
+                notes = opened.metadata() or {}
+            members = tuple((str(recipe), int(replica)) for recipe, replica in json.loads(notes["members"]))
+            yield path, int(notes["seed"]), Interrupted(members, int(notes["epochs"]))
 
 
-def _notes(path: Path) -> dict[str, str]:
-    """What a file says of itself."""
-    with safe_open(path, framework="pt") as opened:
-        return opened.metadata() or {}
+def _unlink(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        _log.warning("%s is of no use any more, and cannot be removed (%s)", path, error)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,10 +26,10 @@ class Block:
     device: str = "cpu"
     variants: tuple[Recipe, ...] = ()
     """The recipe of each replica, where they differ: in settings that replicas of one training may differ in."""
-    checkpoints: Path | None = None
-    """Folder in which to note how far it is; None: if it is interrupted, all is lost."""
-    begun: int = 0
-    """Epochs that an interrupted training of it has behind it."""
+    checkpoint_folder: Path | None = None
+    """Where to note how far it is; None: if it is interrupted, it begins anew."""
+    epochs_done: int = field(default=0, compare=False)
+    """How far it is, if it was interrupted."""
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
@@ -42,14 +42,14 @@ class Block:
         return titled(self.recipe.dataset, self.recipe.method, [one.name for one in self.recipes])
 
     @property
-    def members(self) -> tuple[tuple[str, int], ...]:
+    def members(self) -> checkpoint.Members:
         """The recipe's checksum and the replica of each."""
         return tuple((one.checksum, replica) for one, replica in zip(self.recipes, self.replicas, strict=True))
 
     @property
     def checkpoint(self) -> Path | None:
         """The file in which to note how far it is."""
-        folder = self.checkpoints
+        folder = self.checkpoint_folder
         return None if folder is None else checkpoint.file(folder, self.members, self.seed, self.device)
 
     @property
@@ -63,7 +63,11 @@ class Block:
         low, high = slice(middle), slice(middle, None)
         return tuple(  # type: ignore[return-value]
             replace(
-                self, recipe=self.recipes[part][0], replicas=self.replicas[part], variants=self.variants[part], begun=0
+                self,
+                recipe=self.recipes[part][0],
+                replicas=self.replicas[part],
+                variants=self.variants[part],
+                epochs_done=0,
             )
             for part in (low, high)
         )
@@ -131,12 +135,13 @@ def missing(
     size: int,
     folder: Path | None,
     device: str,
-    checkpoints: Path | None = None,
+    checkpoint_folder: Path | None = None,
+    interrupted: Sequence[checkpoint.Interrupted] = (),
 ) -> list[Block]:
     """Blocks of at most `size` for those of replicas 0 to `number` − 1 of each recipe that the store has not.
 
-    First come those that were interrupted, as `checkpoints` has them. The recipes may only differ in what replicas of
-    one training may differ in.
+    First come those that were interrupted, as they were. The recipes may only differ in what replicas of one training
+    may differ in.
     """
     todo: dict[tuple[str, int], Recipe] = {}
     for recipe in recipes:
@@ -144,13 +149,12 @@ def missing(
         there = store.replicas(recipe.dataset, recipe.method, name, seed) if store else set()
         todo |= {(name, replica): recipe for replica in range(number) if replica not in there}
 
-    def block(members: Sequence[tuple[str, int]], begun: int = 0) -> Block:
+    def block(members: Sequence[tuple[str, int]], epochs_done: int = 0) -> Block:
         variants = tuple(todo.pop(member) for member in members)
         several = variants if len(set(variants)) > 1 else ()
         replicas = tuple(replica for _, replica in members)
-        return Block(variants[0], seed, replicas, folder, device, several, checkpoints, begun)
+        return Block(variants[0], seed, replicas, folder, device, several, checkpoint_folder, epochs_done)
 
-    interrupted = checkpoint.begun(checkpoints, seed, device) if checkpoints else []
     blocks = [block(one.members, one.epochs) for one in interrupted if todo.keys() >= {*one.members}]
     left = list(todo)
     return blocks + [block(left[at : at + size]) for at in range(0, len(left), size)]
@@ -178,7 +182,7 @@ def plan(
         store: the study's file; need not exist.
         folder: where the data sets are.
         device: ``"cpu"``, ``"cuda"``, or ``"auto"``: a GPU if there is one.
-        size: replicas in a block; by default by free memory, and no more than keep all workers busy.
+        size: replicas in a block, at most; by default by free memory, and no more than keep all workers busy.
         workers: blocks that train at the same time; by default, as many as `place` has room for.
         place: makes a :class:`Place` of device and workers: :func:`here`, or a cluster's.
     """
@@ -194,7 +198,10 @@ def plan(
         groups.setdefault(recipe.common, []).append(recipe)
     share = -(-found.workers // len(groups)) if found.device == "cuda" else found.workers
     opened = Store(store) if store.exists() else None
-    checkpoints = checkpoint.folder(store) if place is here else None  # nodes of a cluster need not share a disk
+    noted = checkpoint.folder(store) if place is here else None  # nodes of a cluster need not share a disk
+    interrupted = checkpoint.interrupted(noted, seed, found.device) if noted else []
+    if size is not None:  # that of before may have been too large
+        interrupted = [one for one in interrupted if len(one.members) <= size]
     blocks = []
     for alike in groups.values():
         graphs = load(alike[0], folder)
@@ -203,7 +210,7 @@ def plan(
             recipe.network(width, graphs.num_classes)
         splits(alike[0], graphs, seed, range(number))
         most = size or min(block_size(alike[0], graphs, found.memory), -(-number * len(alike) // share))
-        blocks += missing(opened, alike, number, seed, most, folder, found.device, checkpoints)
+        blocks += missing(opened, alike, number, seed, most, folder, found.device, noted, interrupted)
     return blocks
 
 

@@ -21,8 +21,8 @@ class Progress:
     def __init__(self, plan: Sequence[Block], console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
         self.total = sum(len(block.replicas) * block.recipe.epochs for block in plan)
-        self.epochs = {block: block.begun for block in plan}
-        self.done = sum(len(block.replicas) * block.begun for block in plan)
+        self.epochs = {block: block.epochs_done for block in plan}
+        self.done = sum(len(block.replicas) * block.epochs_done for block in plan)
         self.first: tuple[float, int] | None = None  # when the first epoch was over, and what was done then
         self.last = time.monotonic()
         self.bar = rich.progress.Progress(

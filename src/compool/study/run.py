@@ -64,10 +64,10 @@ def train_block(
     device = _device_name(block.device)
     saved = None
     if block.checkpoint is not None:
-        origin = [one.checksum for one in splits], checksums, device, _versions()
-        saved = checkpoint.Checkpoint(block.checkpoint, block.members, json.dumps(origin))
+        origin = graphs.checksum, [one.checksum for one in splits], checksums, device, _versions()
+        saved = checkpoint.Checkpoint(block.checkpoint, block.members, block.seed, json.dumps(origin))
     everything = replicas.Graphs(graphs, features, block.device)
-    noted, note = (saved.read(), saved.write) if saved else ({}, None)
+    noted, note = (saved.read(), saved.write) if saved else (None, None)
     trained = train(stack, everything, splits, keys, settings, told, noted, note)
     seconds = time.perf_counter() - start + (saved.earlier if saved else 0.0)
     common = _about(block, networks[0], device, seconds / len(splits))
@@ -130,10 +130,9 @@ def _versions() -> dict[str, str]:
 
 
 def finish(block: Block, runs: list[Run], store: Store) -> None:
-    """Store what came of a block; its checkpoint is of no use then."""
+    """Store what came of a block. Checkpoints of its runs are of no use then."""
     store.add(runs)
-    if block.checkpoint is not None:
-        checkpoint.remove(block.checkpoint)
+    checkpoint.remove(checkpoint.folder(store.path), block.members, block.seed)
 
 
 def run_here(blocks: Sequence[Block], store: Store, report: Report | None = None) -> Generator[list[Run], None, None]:
