@@ -199,6 +199,7 @@ def test_a_file_that_is_of_no_use(what: str, tmp_path: Path, caplog: pytest.LogC
         assert seen == [1, 2, 3, 4, 5]
         assert "begins anew" in caplog.text
     assert told(list(study.Store(path).runs())) == told(whole)
+    assert not checkpoint.folder(path).exists()
 
 
 def test_other_graphs_are_not_gone_on_with(

@@ -55,10 +55,11 @@ def interrupted(folder: Path, seed: int, device: str) -> list[Interrupted]:
 
 def remove(folder: Path, members: Members, seed: int) -> None:
     """These runs are stored: no training of any of them is gone on with."""
-    for path, at, found in _all(folder):
-        if at == seed and not {*members}.isdisjoint(found.members):
-            for left in (path, *folder.glob(f".{path.stem}.*")):  # of a process that was killed
-                _unlink(left)
+    useless = {file(folder, members, seed, device) for device in ("cpu", "cuda")}  # whatever is in them
+    useless |= {path for path, at, found in _all(folder) if at == seed and not {*members}.isdisjoint(found.members)}
+    for path in useless:
+        for left in (path, *folder.glob(f".{path.stem}.*")):  # of a process that was killed
+            _unlink(left)
     with suppress(OSError):  # not empty
         folder.rmdir()
 
