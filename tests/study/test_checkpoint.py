@@ -1,64 +1,26 @@
-import json
-import logging
 import shutil
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save
 from typer.testing import CliRunner
 
 from compool import study
 from compool.cli import app
-from compool.data import communities
 from compool.study import checkpoint, run
+from tests.study.blocks import interrupt, longer, planned, told
 
-DIFFER = {"seconds", "finished"}  # from one training of the same replica to the next
-
-
-@pytest.fixture(autouse=True)
-def _few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hundred generated graphs rather than 1,200; and every epoch is written down."""
-    graphs = communities(99)
-    monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: graphs)
-    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
-    monkeypatch.setattr(checkpoint, "SHARE", 1e9)
-
-
-def small(method: str = "component", **changes: object) -> study.Recipe:
-    return study.recipe(method, "communities", **{"epochs": 5, "hidden": 4, "halve": 2} | changes)
-
-
-def planned(path: Path, *recipes: study.Recipe, number: int = 3, **other: Any) -> list[study.Block]:
-    return study.plan(recipes or [small()], number, 0, path, **{"device": "cpu", "size": number} | other)
-
-
-def interrupt(block: study.Block, after: int, error: type[BaseException] = KeyboardInterrupt) -> None:
-    """Train a block, and stop when an epoch is over."""
-
-    def stop(_: study.Block, epoch: int, curves: object) -> None:
-        if epoch == after:
-            raise error
-
-    with pytest.raises(error):
-        study.train_block(block, stop)
-
-
-def told(runs: list[study.Run]) -> list[dict[str, Any]]:
-    return [{key: value for key, value in vars(run).items() if key not in DIFFER} for run in runs]
+pytestmark = pytest.mark.usefixtures("few_graphs", "every_epoch")
 
 
 @pytest.mark.parametrize("method", study.METHODS)
 def test_it_goes_on_as_if_nothing_had_been(method: str, tmp_path: Path) -> None:
     """To the bit: order, dropout, learning rates, running statistics, and which epoch was the best."""
-    path, recipe = tmp_path / "study.sqlite", small(method, dropout=0.3)
+    path, recipe = tmp_path / "study.sqlite", longer(method, dropout=0.3)
     (block,) = planned(path, recipe)
     whole = study.train_block(replace(block, checkpoint_folder=None))
     for after in (2, 4):  # twice
@@ -90,8 +52,8 @@ def test_blocks_are_those_that_were_interrupted(tmp_path: Path) -> None:
     interrupt(second, 1)
     again = planned(path, number=5, size=2)
     assert [(block.replicas, block.epochs_done) for block in again] == [((3, 4), 1), ((0, 1), 0), ((2,), 0)]
-    assert planned(path, small(lr=0.5))[0].epochs_done == 0  # other settings
-    assert study.plan([small()], 5, 1, path, device="cpu")[0].epochs_done == 0  # another seed
+    assert planned(path, longer(lr=0.5))[0].epochs_done == 0  # other settings
+    assert study.plan([longer()], 5, 1, path, device="cpu")[0].epochs_done == 0  # another seed
     assert [block.epochs_done for block in planned(path, number=4)] == [0]  # replica 4 is not asked for
     list(study.run_here([first], study.Store(path)))
     assert [(block.replicas, block.epochs_done) for block in planned(path, number=5, size=None)] == [((3, 4), 1)]
@@ -141,128 +103,11 @@ def test_halves_of_a_block_are_trainings_of_their_own(tmp_path: Path) -> None:
     halves = block.halves()
     assert len({block.checkpoint, *(half.checkpoint for half in halves)}) == 3
     interrupt(block, 1)
-    interrupt(halves[1], 2)
-    assert block.checkpoint is not None
-    block.checkpoint.unlink()
+    interrupt(halves[1], 2)  # which is the better one to go on with, as the whole was too large
     assert [(one.replicas, one.epochs_done) for one in planned(tmp_path / "study.sqlite", number=4)] == [
         ((2, 3), 2),
         ((0, 1), 0),
     ]
-
-
-def damaged(path: Path, what: str) -> bytes:
-    """The file of a checkpoint as it should not be."""
-    content = path.read_bytes()
-    if what in ("cut", "empty"):
-        return content[: len(content) // 2 if what == "cut" else 0]
-    with safe_open(path, framework="pt") as opened:
-        notes = opened.metadata()
-    tensors = load_file(path)
-    for name in ("origin", "members", "seconds", "epochs"):
-        if what == f"no {name}":
-            del notes[name]
-        elif what == f"other {name}":
-            notes[name] = "x"
-    if what == "a tensor less":
-        del tensors["state.1"]
-    elif what == "a tensor more":
-        tensors["state.99"] = torch.zeros(1)
-    elif what == "another shape":
-        tensors["state.0"] = torch.zeros(1)  # as every other, by broadcasting
-    elif what == "another type":
-        tensors["state.0"] = tensors["state.0"].double()
-    elif what == "a short curve":
-        tensors["curves.test"] = tensors["curves.test"][:-1]
-    return save(tensors, notes if what != "no notes" else None)
-
-
-@pytest.mark.parametrize(
-    "what",
-    ["cut", "empty", "no notes", "a tensor less", "a tensor more", "another shape", "another type", "a short curve"]
-    + [f"{how} {name}" for how in ("no", "other") for name in ("origin", "members", "seconds", "epochs")],
-)
-def test_a_file_that_is_of_no_use(what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is said, and the training begins anew; what is not needed to go on may be missing."""
-    path = tmp_path / "study.sqlite"
-    (block,) = planned(path)
-    whole = study.train_block(replace(block, checkpoint_folder=None))
-    interrupt(block, 3)
-    assert block.checkpoint is not None
-    block.checkpoint.write_bytes(damaged(block.checkpoint, what))
-    seen: list[int] = []
-    (again,) = planned(path)
-    with caplog.at_level(logging.WARNING):
-        list(study.run_here([again], study.Store(path), lambda _, epoch, curves: seen.append(epoch)))
-    if what.endswith("epochs"):
-        assert (again.epochs_done, seen) == (0, [4, 5])
-    else:
-        assert seen == [1, 2, 3, 4, 5]
-        assert "begins anew" in caplog.text
-    assert told(list(study.Store(path).runs())) == told(whole)
-    assert not checkpoint.folder(path).exists()
-
-
-def test_other_graphs_are_not_gone_on_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    (block,) = planned(tmp_path / "study.sqlite")
-    interrupt(block, 3)
-    graphs = communities(99)
-    others = replace(graphs, y=np.roll(graphs.y, 1))
-    monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: others)
-    assert told(study.train_block(block)) == told(study.train_block(replace(block, checkpoint_folder=None)))
-    assert "it is of other data" in caplog.text
-
-
-def test_a_full_disk_does_not_end_a_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    (block,) = planned(tmp_path / "study.sqlite")
-
-    def full(path: Path, content: bytes) -> None:
-        with path.open("wb") as file:
-            file.write(content[: len(content) // 2])
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    assert len(study.train_block(block)) == 3
-    assert caplog.text.count("No space left on device): the training goes on without") == 1
-    assert not list(tmp_path.rglob("*.safetensors"))
-
-
-def test_writing_takes_a_share_of_the_time_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An epoch a second, writing takes one: with a tenth of the time, after epochs 5, 15 and 25."""
-    clock = iter(range(1000))
-    monkeypatch.setattr(checkpoint, "EVERY", 5.0)
-    monkeypatch.setattr(checkpoint, "SHARE", 0.1)
-    monkeypatch.setattr("compool.study.checkpoint.time.monotonic", lambda: next(clock))
-    saved = checkpoint.Checkpoint(tmp_path / "one.safetensors", (("a", 0),), 0, "here")
-    written: list[int] = []
-
-    def state(epoch: int) -> dict[str, torch.Tensor]:
-        written.append(epoch)
-        return {}
-
-    for epoch in range(1, 30):
-        saved.write(epoch, lambda epoch=epoch: state(epoch))
-    assert written == [5, 15, 25]
-
-
-def test_what_cannot_be_removed_ends_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "study.sqlite"
-    (block,) = planned(path)
-    interrupt(block, 3)
-
-    def denied(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "unlink", denied)
-    monkeypatch.setattr(checkpoint, "EVERY", 60.0)
-    list(study.run_here([block], study.Store(path)))
-    assert "cannot be removed" in caplog.text
-    assert planned(path) == []
 
 
 def test_short_trainings_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,17 +115,6 @@ def test_short_trainings_write_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     (block,) = planned(tmp_path / "study.sqlite")
     study.train_block(block)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_seconds_count_what_was_before(tmp_path: Path) -> None:
-    (block,) = planned(tmp_path / "study.sqlite")
-    interrupt(block, 2)
-    assert block.checkpoint is not None
-    content = block.checkpoint.read_bytes()
-    notes = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
-    longer = b"9" * len(notes["seconds"].split(".")[0]) + b"." + b"0" * len(notes["seconds"].split(".")[1])
-    block.checkpoint.write_bytes(content.replace(notes["seconds"].encode(), longer))
-    assert study.train_block(block)[0].seconds * 3 > float(longer)
 
 
 def test_it_survives_a_kill(tmp_path: Path) -> None:
@@ -304,7 +138,7 @@ def test_it_survives_a_kill(tmp_path: Path) -> None:
         time.sleep(0.05)
     process.kill()
     process.wait()
-    (block,) = planned(path, small(epochs=1000), number=2)
+    (block,) = planned(path, longer(epochs=1000), number=2)
     assert block.epochs_done > 0
     assert block.checkpoint is not None
     block.checkpoint.with_name(f".{block.checkpoint.stem}.{process.pid}.safetensors").write_bytes(b"half of")
@@ -328,7 +162,7 @@ def test_captured_steps_go_on(method: str, lr: float, tmp_path: Path) -> None:
     """What is put back must be where the CUDA graphs read it. Sums on a GPU are not the same each time, so that two
     epochs, from one tenth epoch, are compared.
     """
-    path, recipe = tmp_path / "study.sqlite", small(method, lr=lr, hidden=16, epochs=12, halve=12, dropout=0.3)
+    path, recipe = tmp_path / "study.sqlite", longer(method, lr=lr, hidden=16, epochs=12, halve=12, dropout=0.3)
     (block,) = planned(path, recipe, device="cuda")
     assert block.checkpoint is not None
 

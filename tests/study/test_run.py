@@ -6,17 +6,9 @@ import torch
 
 from compool import study
 from compool.data import communities, split, write_splits
+from tests.study.blocks import small
 
-
-def small(method: str = "component", **changes: object) -> study.Recipe:
-    return study.recipe(method, "communities", **{"epochs": 2, "hidden": 4} | changes)
-
-
-@pytest.fixture(autouse=True)
-def _few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hundred generated graphs rather than 1,200."""
-    graphs = communities(99)
-    monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: graphs)
+pytestmark = pytest.mark.usefixtures("few_graphs")
 
 
 def test_runs_are_stored_and_gaps_filled(tmp_path: Path) -> None:

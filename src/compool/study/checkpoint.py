@@ -47,10 +47,11 @@ def file(folder: Path, members: Members, seed: int, device: str) -> Path:
 
 
 def interrupted(folder: Path, seed: int, device: str) -> list[Interrupted]:
-    """The trainings of a seed on a device that are not finished."""
-    return [
+    """The trainings of a seed on a device that are not finished, small ones first: a larger one may not have fitted."""
+    here = (
         found for path, at, found in _all(folder) if at == seed and path == file(folder, found.members, seed, device)
-    ]
+    )
+    return sorted(here, key=lambda found: len(found.members))
 
 
 def remove(folder: Path, members: Members, seed: int) -> None:

@@ -1,0 +1,18 @@
+import pytest
+
+from compool.data import communities
+from compool.study import checkpoint
+
+
+@pytest.fixture
+def few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred generated graphs rather than 1,200."""
+    graphs = communities(99)
+    monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: graphs)
+
+
+@pytest.fixture
+def every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every epoch is written down."""
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    monkeypatch.setattr(checkpoint, "SHARE", 1e9)

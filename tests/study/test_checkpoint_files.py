@@ -1,0 +1,141 @@
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save
+
+from compool import study
+from compool.data import communities
+from compool.study import checkpoint
+from tests.study.blocks import interrupt, planned, told
+
+pytestmark = pytest.mark.usefixtures("few_graphs", "every_epoch")
+
+
+def damaged(path: Path, what: str) -> bytes:
+    """The file of a checkpoint as it should not be."""
+    content = path.read_bytes()
+    if what in ("cut", "empty"):
+        return content[: len(content) // 2 if what == "cut" else 0]
+    with safe_open(path, framework="pt") as opened:
+        notes = opened.metadata()
+    tensors = load_file(path)
+    for name in ("origin", "members", "seconds", "epochs"):
+        if what == f"no {name}":
+            del notes[name]
+        elif what == f"other {name}":
+            notes[name] = "x"
+    if what == "a tensor less":
+        del tensors["state.1"]
+    elif what == "a tensor more":
+        tensors["state.99"] = torch.zeros(1)
+    elif what == "another shape":
+        tensors["state.0"] = torch.zeros(1)  # as every other, by broadcasting
+    elif what == "another type":
+        tensors["state.0"] = tensors["state.0"].double()
+    elif what == "a short curve":
+        tensors["curves.test"] = tensors["curves.test"][:-1]
+    return save(tensors, notes if what != "no notes" else None)
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["cut", "empty", "no notes", "a tensor less", "a tensor more", "another shape", "another type", "a short curve"]
+    + [f"{how} {name}" for how in ("no", "other") for name in ("origin", "members", "seconds", "epochs")],
+)
+def test_a_file_that_is_of_no_use(what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is said, and the training begins anew; what is not needed to go on may be missing."""
+    path = tmp_path / "study.sqlite"
+    (block,) = planned(path)
+    whole = study.train_block(replace(block, checkpoint_folder=None))
+    interrupt(block, 3)
+    assert block.checkpoint is not None
+    block.checkpoint.write_bytes(damaged(block.checkpoint, what))
+    seen: list[int] = []
+    (again,) = planned(path)
+    with caplog.at_level(logging.WARNING):
+        list(study.run_here([again], study.Store(path), lambda _, epoch, curves: seen.append(epoch)))
+    if what.endswith("epochs"):
+        assert (again.epochs_done, seen) == (0, [4, 5])
+    else:
+        assert seen == [1, 2, 3, 4, 5]
+        assert "begins anew" in caplog.text
+    assert told(list(study.Store(path).runs())) == told(whole)
+    assert not checkpoint.folder(path).exists()
+
+
+def test_other_graphs_are_not_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (block,) = planned(tmp_path / "study.sqlite")
+    interrupt(block, 3)
+    graphs = communities(99)
+    others = replace(graphs, y=np.roll(graphs.y, 1))
+    monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: others)
+    assert told(study.train_block(block)) == told(study.train_block(replace(block, checkpoint_folder=None)))
+    assert "it is of other data" in caplog.text
+
+
+def test_a_full_disk_does_not_end_a_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (block,) = planned(tmp_path / "study.sqlite")
+
+    def full(path: Path, content: bytes) -> None:
+        with path.open("wb") as file:
+            file.write(content[: len(content) // 2])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert len(study.train_block(block)) == 3
+    assert caplog.text.count("No space left on device): the training goes on without") == 1
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_writing_takes_a_share_of_the_time_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An epoch a second, writing takes one: with a tenth of the time, after epochs 5, 15 and 25."""
+    clock = iter(range(1000))
+    monkeypatch.setattr(checkpoint, "EVERY", 5.0)
+    monkeypatch.setattr(checkpoint, "SHARE", 0.1)
+    monkeypatch.setattr("compool.study.checkpoint.time.monotonic", lambda: next(clock))
+    saved = checkpoint.Checkpoint(tmp_path / "one.safetensors", (("a", 0),), 0, "here")
+    written: list[int] = []
+
+    def state(epoch: int) -> dict[str, torch.Tensor]:
+        written.append(epoch)
+        return {}
+
+    for epoch in range(1, 30):
+        saved.write(epoch, lambda epoch=epoch: state(epoch))
+    assert written == [5, 15, 25]
+
+
+def test_what_cannot_be_removed_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "study.sqlite"
+    (block,) = planned(path)
+    interrupt(block, 3)
+
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "unlink", denied)
+    monkeypatch.setattr(checkpoint, "EVERY", 60.0)
+    list(study.run_here([block], study.Store(path)))
+    assert "cannot be removed" in caplog.text
+    assert planned(path) == []
+
+
+def test_seconds_count_what_was_before(tmp_path: Path) -> None:
+    (block,) = planned(tmp_path / "study.sqlite")
+    interrupt(block, 2)
+    assert block.checkpoint is not None
+    with safe_open(block.checkpoint, framework="pt") as opened:
+        notes = opened.metadata() | {"seconds": "3000"}
+    block.checkpoint.write_bytes(save(load_file(block.checkpoint), notes))
+    assert 1000 < study.train_block(block)[0].seconds < 1100
