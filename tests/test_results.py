@@ -10,7 +10,7 @@ from compool.study.results import collect
 RESULTS = Path(__file__).parents[1] / "results"
 FILES = sorted((RESULTS / "runs").glob("*.csv.gz"))
 AGAIN = sorted((RESULTS / "again").glob("*.csv.gz"))
-HALF = {f"{name}-paper.csv.gz" for name in ("COLLAB-component", "NCI1-component", "PROTEINS-edgepool")}
+HALF = {f"{name}-paper.csv.gz" for name in ("REDDIT-BINARY-component", "PROTEINS-edgepool")}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
