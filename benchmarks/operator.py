@@ -49,7 +49,6 @@ METHODS: dict[str, Callable[[int], torch.nn.Module]] = {
     "  quantile=0.5": lambda channels: compool.ComponentPooling(channels, quantile=0.5),
     "  ratio=0.5": lambda channels: compool.ComponentPooling(channels, ratio=0.5),
     "  max_size=8": lambda channels: compool.ComponentPooling(channels, max_size=8),
-    "  in place": compool.ComponentPooling,  # without compaction
     "  deterministic": compool.ComponentPooling,
     "  ClusterPooling": compool.ClusterPooling,
     "  EdgePooling": compool.EdgePooling,
@@ -61,7 +60,7 @@ METHODS: dict[str, Callable[[int], torch.nn.Module]] = {
 }
 
 
-OTHER_DEVICE = {"cpu": ("  in place", "  deterministic"), "cuda": ("  unchecked",)}
+OTHER_DEVICE = {"cpu": ("  deterministic",), "cuda": ("  unchecked",)}
 
 
 def batch_of(graphs: int, nodes: int, edges: int, device: str) -> tuple[Tensor, Tensor]:
@@ -88,23 +87,17 @@ def step_of(method: str, size: tuple[int, int, int], channels: int, device: str)
         features.backward(torch.ones_like(features))
 
     def unchecked() -> None:
-        checks = _numba.check_range, _torch.check_sorted
-        _numba.check_range = _torch.check_sorted = lambda *args: None
+        checks = _numba.check_range, _torch.check_graphs
+        _numba.check_range = _torch.check_graphs = lambda *args: None
         step()
-        _numba.check_range, _torch.check_sorted = checks
-
-    def in_place() -> None:
-        x.grad = None
-        out = layer.in_place(x, edge_index, row_ptr, live)
-        out.x.backward(torch.ones_like(out.x))
+        _numba.check_range, _torch.check_graphs = checks
 
     def deterministic() -> None:
         torch.use_deterministic_algorithms(True)
         step()
         torch.use_deterministic_algorithms(False)
 
-    row_ptr, live = compool.ops.row_pointer(edge_index, x.size(0)), torch.ones_like(batch, dtype=torch.bool)
-    special = {"  unchecked": unchecked, "  in place": in_place, "  deterministic": deterministic}
+    special = {"  unchecked": unchecked, "  deterministic": deterministic}
     return special.get(method, step)
 
 

@@ -55,6 +55,19 @@ def random_graph(num_nodes: int, num_edges: int, seed: int = 0) -> Tensor:
     return torch.randint(num_nodes, (2, num_edges), generator=generator)
 
 
+def inside(edge_index: Tensor, batch: Tensor) -> Tensor:
+    """The edges that join no two graphs."""
+    return edge_index[:, batch[edge_index[0]] == batch[edge_index[1]]]
+
+
+def batch_around(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """A sorted batch vector of as many graphs as there can be without an edge between two."""
+    ends = edge_index.cpu().long()
+    farthest = torch.arange(num_nodes).scatter_reduce(0, ends.amin(0), ends.amax(0), "amax").cummax(0).values
+    starts = torch.arange(num_nodes) > torch.cat([torch.zeros(1).long(), farthest])[:num_nodes]
+    return starts.long().cumsum(0).to(edge_index.device)
+
+
 SHAPES = {
     "path": (1000, path(1000)),
     "path, shuffled": (1000, torch.randperm(1000, generator=torch.Generator().manual_seed(1))[path(1000)]),

@@ -58,6 +58,18 @@ GOOD = {
         ),
         ({"batch": torch.zeros(4)}, TypeError, "batch must be torch.int64 or torch.int32, got torch.float32"),
         ({"batch": torch.zeros(4, device="meta").long()}, ValueError, "batch is on meta, but x is on cpu"),
+        (
+            {"batch": torch.tensor([-1, 0, 0, 0])},
+            ValueError,
+            "batch must hold numbers of graphs, from 0 up; node 0 is in graph -1",
+        ),
+        (
+            {"batch": torch.tensor([0, 1, 1, 1])},
+            ValueError,
+            "edge_index must not join two graphs, but edge 0 joins node 0 of graph 0 and node 1 of graph 1",
+        ),
+        ({"x": [[1.0, 2.0, 3.0]]}, TypeError, "x must be a tensor, got list"),
+        ({"batch": torch.zeros(4).long().to_sparse()}, TypeError, "batch must be a dense tensor, got layout"),
         ({"x": torch.full((4, 3), math.nan)}, ValueError, r"the score of edge 0 \(of 2\) is NaN"),
     ],
 )
@@ -94,6 +106,11 @@ def test_a_score_that_returns_something_else(wrong: Callable[[Tensor], Tensor]) 
         ValueError, match=r"score must return a float for each edge, here torch.float32 \[2\]; it returned"
     ):
         ComponentPooling(3, score=wrong, threshold=0.0)(GOOD["x"], GOOD["edge_index"])
+
+
+def test_the_meta_device() -> None:
+    with pytest.raises(ValueError, match="x is on the meta device, which holds no numbers to pool by"):
+        ComponentPooling(3).to("meta")(torch.empty(4, 3, device="meta"), GOOD["edge_index"].to("meta"))
 
 
 def test_unpool_of_the_wrong_size() -> None:

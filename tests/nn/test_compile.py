@@ -1,11 +1,14 @@
 """The layer under torch.compile and torch.export: one graph, any size, the same numbers as eager."""
 
+import warnings
+
 import pytest
 import torch
 from torch import Tensor
+from torch_geometric.nn import GCNConv, global_mean_pool
 
-from compool import ClusterPooling, ComponentPooling
-from tests.graphs import random_graph
+from compool import ClusterPooling, ComponentPooling, GlobalComponentPooling
+from tests.graphs import inside, random_graph
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the compiler's own
 
@@ -20,7 +23,7 @@ LAYERS = {
 def example(num_nodes: int, device: str = "cpu") -> tuple[Tensor, Tensor, Tensor]:
     edge_index = random_graph(num_nodes, 2 * num_nodes, seed=num_nodes).to(device)
     batch = (torch.arange(num_nodes, device=device) >= num_nodes // 2).long()
-    return torch.randn(num_nodes, 4, device=device), edge_index, batch
+    return torch.randn(num_nodes, 4, device=device), inside(edge_index, batch), batch
 
 
 def compare(compiled: torch.nn.Module, layer: torch.nn.Module, num_nodes: int, device: str) -> None:
@@ -92,3 +95,41 @@ def test_export(name: str, device: str) -> None:
     x, edge_index, batch = example(33, device)
     for a, b in zip(program.module()(x, edge_index, batch)[:3], layer(x, edge_index, batch)[:3], strict=True):
         torch.testing.assert_close(a, b)
+
+
+class Classifier(torch.nn.Module):
+    """The network of the documentation's first page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.after = GCNConv(4, 8), GCNConv(8, 8)
+        self.pool, self.head = ComponentPooling(8, symmetric=True), torch.nn.Linear(8, 3)
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        out = self.pool(self.before(x, edge_index).relu(), edge_index, batch)
+        x = self.after(out.x, out.edge_index).relu()
+        return self.head(global_mean_pool(x, out.batch))
+
+
+@pytest.mark.parametrize("options", [{"fullgraph": True, "dynamic": True}, {"dynamic": True}, {}])
+def test_a_classifier_with_a_readout_of_pyg(options: dict[str, bool], device: str) -> None:
+    """Whole where that is asked for; elsewhere no warning is about compool: PyG's readout alone asks for a size."""
+    torch._dynamo.reset()
+    network = Classifier().to(device)
+    compiled = torch.compile(network, backend="aot_eager", **options)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for num_nodes in (20, 33):
+            example_ = example(num_nodes, device)
+            torch.testing.assert_close(compiled(*example_), network(*example_))
+            compiled(*example_).sum().backward()
+    assert not [warning for warning in caught if "compool" in str(warning.message)]
+
+
+def test_a_compiled_readout_checks_its_batch() -> None:
+    torch._dynamo.reset()
+    readout = torch.compile(GlobalComponentPooling(3), fullgraph=True, backend="aot_eager")
+    x, edge_index = torch.randn(4, 3), torch.tensor([[0, 1], [1, 0]])
+    assert readout(x, edge_index, torch.tensor([0, 0, 1, 1]), batch_size=2).shape == (2, 3)
+    with pytest.raises(RuntimeError, match="batch must lie in"):
+        readout(x, edge_index, torch.tensor([0, 0, 1, 9]), batch_size=2)

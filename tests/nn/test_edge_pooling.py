@@ -1,5 +1,8 @@
 """Against PyG's own EdgePooling: the same inputs and weights must give the same results."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 import torch_geometric.nn
@@ -137,3 +140,26 @@ def test_numbered_by_first_member() -> None:
     assert first == sorted(first)
     torch.testing.assert_close(b[0][b[3].cluster], a[0][a[3].cluster])
     torch.testing.assert_close(sorted_.unpool(b[0], b[3])[0], ours.unpool(a[0], a[3])[0])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda raw, *_: raw[:-1], lambda raw, *_: torch.cat([raw] * 1000), lambda raw, *_: raw > 0, lambda *_: None],
+)
+def test_a_score_method_that_returns_something_else(wrong: Callable[..., Any]) -> None:
+    with pytest.raises(
+        ValueError, match=r"edge_score_method must return a float for each edge, here torch.float32 \[3\]"
+    ):
+        compool.EdgePooling(3, wrong)(torch.randn(4, 3), torch.tensor([[0, 1, 2], [1, 2, 3]]))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_torchscript_compiles_pyg_s_layer() -> None:
+    ours = compool.EdgePooling(3, dropout=0.1).eval()
+    x, edge_index, batch = torch.randn(9, 3), random_graph(9, 20), torch.zeros(9, dtype=torch.long)
+    for scripted, expected in zip(
+        torch.jit.script(ours)(x, edge_index, batch)[:3], ours(x, edge_index, batch), strict=False
+    ):
+        torch.testing.assert_close(scripted, expected)
+    with pytest.raises(ValueError, match="by_first=False only"):
+        torch.jit.script(compool.EdgePooling(3, by_first=True))

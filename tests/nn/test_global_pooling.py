@@ -65,3 +65,20 @@ def test_settings() -> None:
 
 def test_no_nodes() -> None:
     assert GlobalComponentPooling(3)(torch.empty(0, 3), torch.empty(2, 0, dtype=torch.long)).tolist() == [[0.0] * 3]
+
+
+@pytest.mark.parametrize(
+    ("batch", "batch_size", "message"),
+    [
+        ([0, 0, 1, 1], 1, r"batch must lie in 0\.\.0 for batch_size=1, got 1"),
+        ([0, 0, 0, 10**8], 2, r"batch must lie in 0\.\.1 for batch_size=2, got 100000000"),
+        ([-1, 0, 0, 0], None, "batch must hold numbers of graphs, from 0 up; got -1"),
+        ([-(10**8), 0, 0, 0], 1, "batch must hold numbers of graphs, from 0 up; got -100000000"),
+        ([0, 0, 0, 0], -1, "batch_size must be a whole number, at least 0; got -1"),
+        ([0, 0, 0, 0], 2.0, "batch_size must be a whole number, at least 0; got 2.0"),
+    ],
+)
+def test_graphs_out_of_range(batch: list[int], batch_size: int | None, message: str, backend: str) -> None:
+    readout, edge_index = GlobalComponentPooling(16), torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match=message):
+        readout(torch.randn(4, 16), edge_index, torch.tensor(batch), batch_size=batch_size)

@@ -8,11 +8,11 @@ import torch_geometric.nn as pyg
 from safetensors.torch import save_file
 
 from compool.nn import GIN, Network, load_network, save_network
-from tests.graphs import random_graph
+from tests.graphs import inside, random_graph
 
 X = torch.randn(40, 5, generator=torch.Generator().manual_seed(0))
-EDGES = torch.unique(torch.cat([random_graph(40, 60), random_graph(40, 60).flip(0)], 1), dim=1)
 BATCH = torch.arange(40) // 20
+EDGES = inside(torch.unique(torch.cat([random_graph(40, 90), random_graph(40, 90).flip(0)], 1), dim=1), BATCH)
 
 
 def test_component_network_by_hand() -> None:

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")  # numpy'
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 from compool.ops import _torch, _triton, _triton_merge, _triton_padded  # noqa: E402
-from tests.graphs import SHAPES, path, random_graph, star  # noqa: E402
+from tests.graphs import SHAPES, batch_around, path, random_graph, star  # noqa: E402
 from tests.ops.test_kernels import public, same  # noqa: E402
 
 MODULES = (_triton, _triton_merge, _triton_padded)
@@ -37,7 +37,7 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
     wide = torch.promote_types(dtype, torch.float32)
     x = torch.randn(num_nodes, channels, dtype=dtype, device=DEVICE)
     ends, bias = torch.randn(2, num_nodes, dtype=wide, device=DEVICE), torch.ones(1, dtype=wide, device=DEVICE)
-    batch = torch.arange(num_nodes, device=DEVICE) // 7
+    batch = batch_around(edge_index, num_nodes)
     score = both("score", ends, edge_index, bias).tanh()
     for self_loops in (False, True):
         found = both("coarsen", score, edge_index, num_nodes, 0.3, batch, self_loops)
@@ -63,7 +63,6 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
             for ours, theirs in zip(_triton.pool_backward(*given), _torch.pool_backward(*given), strict=True):
                 limit = 8 * torch.finfo(dtype).eps * float(theirs.abs().max())
                 torch.testing.assert_close(ours, theirs, rtol=0, atol=limit)
-        check_in_place(x, halves, bias, edge_index, activation)
     number = out.size(0)
     grad = torch.randn(number, channels, dtype=dtype, device=DEVICE)
     source, target = edge_index[0], cluster[edge_index[1]]
@@ -85,31 +84,6 @@ def test_what_is_left_out_stays_out() -> None:
         grad_x, grad_score = module.merge_pairs_backward(x[1:3], x, score.to(DEVICE), pair)
         assert not grad_x.isnan().any()
         assert not grad_score.isnan().any()
-
-
-def check_in_place(
-    x: torch.Tensor, halves: torch.Tensor, bias: torch.Tensor, edge_index: torch.Tensor, activation: str
-) -> None:
-    """On sorted edges, with room for three more, and the last nodes not there."""
-    num_nodes = x.size(0)
-    edges = torch.unique(edge_index[:, edge_index[0] != edge_index[1]], dim=1)
-    row_ptr = torch.searchsorted(edges[0].contiguous(), torch.arange(num_nodes + 1, device=DEVICE).to(edges.dtype))
-    live = torch.ones(num_nodes, dtype=torch.bool, device=DEVICE)
-    live[row_ptr[1:] == row_ptr[:-1]] = not edges.numel()  # nodes without outgoing edges; incoming ones may be there
-    if edges.numel():
-        live[edges[1].long()] = True
-    roomy = torch.nn.functional.pad(edges, (0, 3))
-    args = (x, halves, bias, roomy, row_ptr, live, activation, 0.3, False)
-    ours, theirs = _triton_padded.pool_in_place(*args), _torch.pool_in_place(*args)
-    count = edges.size(1)
-    same((ours[0], ours[1][:count], *ours[2:6], *ours[7:]), (theirs[0], theirs[1][:count], *theirs[2:6], *theirs[7:]))
-    out, edge_score, root, _, _, alive, flags, merged, weight = ours
-    if num_nodes:
-        assert not flags[2:].any()
-    if x.dtype == halves.dtype:
-        grads = (torch.randn_like(out) * alive.unsqueeze(1), torch.randn_like(edge_score))
-        given = (*grads, x, halves, roomy, edge_score, root, merged, weight, row_ptr, activation)
-        both("pool_in_place_backward", *given)
 
 
 def test_every_kernel_has_a_plain_form() -> None:

@@ -219,3 +219,14 @@ def test_contract_padded(shape: str, scores: str) -> None:
     args = (score, room, row_ptr, torch.tensor([0, number, number, 2 * number], device=DEVICE), number)
     for ours, theirs in zip(_triton_padded.contract_padded(*args), _torch.contract_padded(*args), strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+def test_products_honour_what_torch_was_told() -> None:
+    settings = torch.backends.cuda.matmul
+    before = settings.fp32_precision
+    try:
+        for precision, expected in (("tf32", "tf32"), ("ieee", "tf32x3")):
+            settings.fp32_precision = precision  # from now on, reading allow_tf32 raises
+            assert _triton_layers._precision() == expected
+    finally:
+        settings.fp32_precision = before

@@ -1,11 +1,14 @@
 """Stacks on a GPU against stacks on the CPU, dropout included. `make test-gpu` runs these where there is one."""
 
+from functools import partialmethod
+
 import pytest
 import torch
 
 from compool import ops, replicas
 from compool.data import features, split
 from compool.replicas import Graphs
+from compool.replicas.adam import Adam
 from compool.replicas.trainer import Settings, train
 from tests.replicas.batches import graph_set
 from tests.replicas.test_stack import NETWORKS, WHICH
@@ -44,7 +47,12 @@ def test_equals_the_cpu(name: str, kind: str) -> None:
 def test_training_equals_the_cpu_s(name: str, kind: str, spare: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Captured on the GPU, again and again where there is more room than needed, or less; also with a replica that
     breaks.
+
+    Adam divides a gradient by its size, so that a bias before a batch norm, whose gradient is zero but for rounding,
+    would make steps in directions that rounding chooses: then validation losses of float32 and float64 differ by 1 to
+    8 % on the CPU already, and by 0.1 % with an epsilon above the rounding.
     """
+    monkeypatch.setattr(Adam, "step", partialmethod(Adam.step, eps=1e-4))
     monkeypatch.setattr("compool.replicas.trainer.EVALUATED", 2)  # graphs held out are looked at in several parts
     monkeypatch.setattr("compool.replicas.learner.LARGE", 0)
     monkeypatch.setattr("compool.replicas.learner.SPARE", spare)

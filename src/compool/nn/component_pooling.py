@@ -106,6 +106,12 @@ class ComponentPooling(EdgeScorer):
             batch: the graph of each node [N], sorted; by default all nodes are of one graph.
             edge_attr: features of the edges, [E, edge_dim] if the layer has an `edge_dim`, else [E] or [E, any].
         """
+        return self._pool(x, edge_index, batch, edge_attr)
+
+    def _pool(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor | None, edge_attr: Tensor | None, per_member: bool = False
+    ) -> Pooled:
+        """:meth:`forward`; with `per_member`, features are divided by the number of members before they are rounded."""
         self._check(x, edge_index, batch, edge_attr)
         num_nodes = x.size(0)
         dropout = self.dropout if self.training else 0.0
@@ -121,14 +127,15 @@ class ComponentPooling(EdgeScorer):
                 self.threshold,
                 self.symmetric,
                 self.self_loops,
+                per_member,
             )
             return Pooled(x, edge_index, batch, cluster, edge_score, None, *fine)
         edge_score, x = self._score(x, edge_index, edge_attr, dropout)
         coarse = self._coarsen(edge_score, edge_index, num_nodes, batch)
         if self.weights == "merged":
-            x = ops.merge(x, edge_score, edge_index, coarse.merged, coarse.parts)
+            x = ops.merge(x, edge_score, edge_index, coarse.merged, coarse.parts, per_member)
         else:
-            x = ops.merge_all(x, edge_score, edge_index, coarse.counted, coarse.parts)
+            x = ops.merge_all(x, edge_score, edge_index, coarse.counted, coarse.parts, per_member)
         return Pooled(
             x, coarse.edge_index, coarse.batch, coarse.parts.cluster, edge_score, self._edge_attr(*fine, coarse), *fine
         )
@@ -185,40 +192,11 @@ class ComponentPooling(EdgeScorer):
         if reduce == "multiplicity":
             reduce = "sum"
             if edge_attr is None:
-                edge_attr = torch.ones_like(edge_index[0], dtype=self.lin.weight.dtype)
+                dtype = torch.promote_types(self.lin.weight.dtype, torch.float32)  # half precision counts to 256
+                edge_attr = torch.ones_like(edge_index[0], dtype=dtype)
         if edge_attr is None:
             return None
         return ops.connect_features(edge_attr, edge_index, coarse.counted, coarse.parts, coarse.edge_index, reduce)
-
-    def in_place(
-        self, x: Tensor, edge_index: Tensor, row_ptr: Tensor | None = None, live: Tensor | None = None
-    ) -> ops.InPlace:
-        """Pool without compaction: a supernode lives in the row of its first member, and no array changes its size.
-
-        Nothing comes to the host, so that a CUDA graph can capture this, forward and backward. The result can be
-        pooled again: pass on its `edge_index`, `row_ptr` and `live`. Errors wait until its `check` is called.
-
-        Args:
-            x: node features [N, in_channels].
-            edge_index: edges [2, E], sorted by source, then target, each once.
-            row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``, and only the first ``row_ptr[-1]`` entries of
-                `edge_index` are edges; by default all are. [N + 1].
-            live: mask [N] of the rows that are nodes; by default all are. The others must have no edges.
-        """
-        if not self._is_plain or (self.training and self.dropout):
-            raise ValueError(
-                "in_place() takes score='tanh' or 'sigmoid', weights='merged', no budget, no edge features, and no "
-                "dropout in training"
-            )
-        self._check(x, edge_index, None, None)
-        if row_ptr is None:
-            row_ptr = ops.row_pointer(edge_index, x.size(0))
-        if live is None:
-            live = torch.ones(x.size(0), dtype=torch.bool, device=x.device)
-        scorer = (self.lin.weight, self.lin.bias)
-        return ops.pool_in_place(
-            x, edge_index, row_ptr, live, *scorer, str(self.score), self.threshold, self.symmetric, self.self_loops
-        )
 
     def extra_repr(self) -> str:
         """The settings that differ from the defaults, and the threshold."""

@@ -8,7 +8,14 @@ from torch import Tensor
 from torch_geometric.nn.pool.edge_pool import UnpoolInfo
 
 from compool import ops
-from compool.ops._checks import check_batch, check_edge_index, check_features, check_scores
+from compool.ops._checks import (
+    check_activated,
+    check_batch,
+    check_edge_index,
+    check_features,
+    check_range,
+    check_scores,
+)
 from compool.ops.score import score_and_pass
 
 
@@ -69,10 +76,23 @@ class EdgePooling(torch_geometric.nn.EdgePooling):
 
         dropout = self.dropout if self.training else 0.0
         raw, x = score_and_pass(x, edge_index, self.lin.weight, self.lin.bias, lambda raw: raw, dropout)
-        edge_score = self.compute_edge_score(raw, edge_index, num_nodes) + self.add_to_edge_score
+        if edge_index.is_cuda and not torch.compiler.is_compiling():
+            check_range(edge_index, num_nodes)  # PyG's softmax would end in an assertion on the device
+        edge_score = self.compute_edge_score(raw, edge_index, num_nodes)
+        check_activated(edge_score, raw, "edge_score_method")
+        edge_score = edge_score + self.add_to_edge_score
         check_scores(edge_score)
         parts = ops.contract(edge_score, edge_index, num_nodes, self.by_first)
         x_out, supernode_score = ops.merge_pairs(x, edge_score, edge_index, parts)
         edge_index_out = ops.connect(edge_index, parts, self_loops=True, input_loops=True)
         info = UnpoolInfo(edge_index, parts.cluster, batch, supernode_score)
         return x_out, edge_index_out, batch[parts.first], info
+
+    def __prepare_scriptable__(self) -> torch_geometric.nn.EdgePooling:
+        """What `torch.jit.script` compiles: PyG's own layer with the same weights, as TorchScript runs no kernels."""
+        if self.by_first:
+            raise ValueError("torch.jit.script takes EdgePooling with by_first=False only, as PyG's layer is")
+        settings = (self.compute_edge_score, self.dropout, self.add_to_edge_score)
+        layer = torch_geometric.nn.EdgePooling(self.in_channels, *settings)
+        layer.lin = self.lin
+        return layer.train(self.training)

@@ -6,6 +6,7 @@ from torch import Tensor
 from compool import ops
 from compool.nn._scorer import EdgeScorer
 from compool.nn._settings import Score, name_of
+from compool.ops._checks import check_graph_ids
 
 
 class GlobalComponentPooling(EdgeScorer):
@@ -66,9 +67,9 @@ class GlobalComponentPooling(EdgeScorer):
         self._check(x, edge_index, batch, edge_attr)
         num_nodes = x.size(0)
         if batch is None:
-            batch, batch_size = torch.zeros_like(x[:, 0], dtype=torch.long), batch_size or 1
-        if batch_size is None:
-            batch_size = int(batch.max()) + 1 if num_nodes else 0
+            batch = torch.zeros(num_nodes, dtype=torch.long, device=x.device)
+            batch_size = 1 if batch_size is None else batch_size
+        batch_size = check_graph_ids(batch, batch_size)
 
         edge_score, x = self._score(x, edge_index, edge_attr)
         counted = ops.select(edge_score, edge_index, num_nodes, -torch.inf).counted
@@ -77,12 +78,10 @@ class GlobalComponentPooling(EdgeScorer):
         for end in edge_index:
             untouched &= torch.zeros_like(weight).index_add(0, end, counted.to(weight.dtype)) == 0
         weight = weight.masked_fill(untouched, 1.0)  # Eq. 3
-        nodes = torch.arange(num_nodes, device=x.device)
-        out = ops.spread(x, weight, nodes, batch.long(), batch_size)  # Eq. 4
-        if self.reduce == "mean":
-            size = torch.zeros_like(out[:, :1]).index_add(0, batch, torch.ones_like(x[:, :1]))
-            out = out / size.clamp(min=1)
-        return out
+        nodes, graph = torch.arange(num_nodes, device=x.device), batch.long()
+        if self.reduce == "mean":  # before summing, which half precision may have no numbers for
+            weight = weight / ops.count_members(graph, batch_size)[graph]
+        return ops.spread(x, weight, nodes, graph, batch_size)  # Eq. 4
 
     def __repr__(self) -> str:
         settings = [str(self.in_channels), f"score={name_of(self.score)}"]

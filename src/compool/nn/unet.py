@@ -75,10 +75,11 @@ class ComponentUNet(torch.nn.Module):
         x = self._convolve(self.down[0], x, edge_index)
         levels: list[tuple[Tensor, Pooled]] = []
         for pool, conv in zip(self.pools, self.down[1:], strict=True):
-            pooled = pool(x, edge_index, batch)
+            # Per member: sums of large supernodes would drown what is added to them
+            pooled = pool._pool(x, edge_index, batch, None, per_member=True)
             levels.append((x, pooled))
             edge_index, batch = pooled.edge_index, pooled.batch
-            x = self._convolve(conv, _by_members(pooled), edge_index)
+            x = self._convolve(conv, pooled.x, edge_index)
         for conv, (before, pooled) in zip(self.up, reversed(levels), strict=True):
             fine = pooled.restore(x)
             x = before + fine.x if self.skip == "sum" else torch.cat([before, fine.x], dim=1)
@@ -87,10 +88,3 @@ class ComponentUNet(torch.nn.Module):
 
     def _convolve(self, conv: torch.nn.Module, x: Tensor, edge_index: Tensor) -> Tensor:
         return F.dropout(conv(x, edge_index).relu(), self.dropout, self.training)
-
-
-def _by_members(pooled: Pooled) -> Tensor:
-    """The features of supernodes, by their number of members: large ones would drown what is added to them."""
-    ones = torch.ones_like(pooled.cluster, dtype=pooled.x.dtype)
-    size = torch.zeros_like(pooled.x[:, 0]).index_add(0, pooled.cluster, ones)
-    return pooled.x / size.unsqueeze(1)

@@ -1,7 +1,7 @@
 """The operator as pure functions, in the order that data goes through them.
 
 score → select → components → connect → merge, and lift for the way back. `coarsen` is the three in the middle, which
-know nothing of features, in one; `pool` is all of them, and `pool_in_place` the same without compaction;
+know nothing of features, in one; `pool` is all of them;
 `coarsen_padded` is `coarsen` on a graph with room, of which no size changes. `select_quantile`, `select_ratio` and
 `select_max_size` select by a budget, and `coarsen_selected` goes on from there. `score_edges`, `connect_features` are
 for features of edges. `contract` stands for select and components in edge pooling. `grouped_linear`, `propagate`,
@@ -10,8 +10,8 @@ out of range can crash the process: the modules of :mod:`compool.nn` check.
 """
 
 from compool.ops.budget import select_max_size, select_quantile, select_ratio
-from compool.ops.coarsen import Coarse, PaddedCoarse, coarsen, coarsen_padded, coarsen_selected
-from compool.ops.components import Components, components, connected_components
+from compool.ops.coarsen import Coarse, PaddedCoarse, coarsen, coarsen_padded, coarsen_selected, row_pointer
+from compool.ops.components import Components, components, connected_components, count_members
 from compool.ops.connect import connect
 from compool.ops.contract import (
     Contraction,
@@ -25,7 +25,6 @@ from compool.ops.dropout import activate, drop_pairs, dropout, fold
 from compool.ops.edge_features import connect_features, score_edges
 from compool.ops.gather import Gathered, gather_graphs
 from compool.ops.grouped import grouped_linear, linear_activate, segment_repeat, segment_sum
-from compool.ops.in_place import InPlace, pool_in_place, row_pointer
 from compool.ops.lift import lift
 from compool.ops.merge import merge, merge_all, spread
 from compool.ops.norm import segment_norm
@@ -39,7 +38,6 @@ __all__ = [
     "Components",
     "Contraction",
     "Gathered",
-    "InPlace",
     "PaddedCoarse",
     "PaddedContraction",
     "Selection",
@@ -53,6 +51,7 @@ __all__ = [
     "connected_components",
     "contract",
     "contract_padded",
+    "count_members",
     "drop_pairs",
     "dropout",
     "fold",
@@ -65,7 +64,6 @@ __all__ = [
     "merge_padded_pairs",
     "merge_pairs",
     "pool",
-    "pool_in_place",
     "propagate",
     "row_pointer",
     "score",

@@ -8,12 +8,15 @@ from torch import Tensor
 
 def check_features(x: Tensor, channels: int, weight: Tensor) -> None:
     """`x` must be floats [N, channels], where the layer's weight is."""
+    _check_tensor("x", x)
     if x.dim() != 2 or x.size(1) != channels:
         raise ValueError(f"x must have shape [nodes, {channels}], the layer's in_channels; got {_shape(x)}")
     if not x.is_floating_point():
         raise TypeError(f"x must be of a float dtype, got {x.dtype}; x.float() converts it")
     if x.device != weight.device:
         raise ValueError(f"x is on {x.device}, but the layer is on {weight.device}; they must be on one device")
+    if x.is_meta:
+        raise ValueError("x is on the meta device, which holds no numbers to pool by")
     if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
         raise TypeError(
             f"x is {x.dtype}, but the layer is {weight.dtype}; convert one of them, as in layer.to({x.dtype})"
@@ -22,6 +25,7 @@ def check_features(x: Tensor, channels: int, weight: Tensor) -> None:
 
 def check_edge_index(edge_index: Tensor, device: torch.device | None = None) -> None:
     """`edge_index` must be integers [2, E]."""
+    _check_tensor("edge_index", edge_index)
     if edge_index.dim() != 2 or edge_index.size(0) != 2:
         raise ValueError(f"edge_index must have shape [2, edges], got {_shape(edge_index)}")
     if edge_index.dtype not in (torch.int64, torch.int32):
@@ -43,6 +47,7 @@ def check_batch(batch: Tensor | None, num_nodes: int, device: torch.device) -> N
     """`batch` must be integers [num_nodes]."""
     if batch is None:
         return
+    _check_tensor("batch", batch)
     if batch.dim() != 1 or batch.size(0) != num_nodes:
         raise ValueError(f"batch must have shape [{num_nodes}], one entry a node, got {_shape(batch)}")
     if batch.dtype not in (torch.int64, torch.int32):
@@ -57,6 +62,7 @@ def check_edge_attr(edge_attr: Tensor | None, edge_index: Tensor, edge_dim: int 
         if edge_dim is not None:
             raise ValueError(f"edge_attr must be given, as the layer has edge_dim={edge_dim}")
         return
+    _check_tensor("edge_attr", edge_attr)
     edges = edge_index.size(1)
     if edge_dim is not None and edge_attr.shape != (edges, edge_dim):
         raise ValueError(
@@ -70,19 +76,46 @@ def check_edge_attr(edge_attr: Tensor | None, edge_index: Tensor, edge_dim: int 
         raise ValueError(f"edge_attr is on {edge_attr.device}, but x is on {x.device}; they must be on one device")
 
 
-def check_sorted(batch: Tensor | None) -> None:
-    """`batch` must be sorted. The kernel that coarsens calls this, compiled or not."""
-    if batch is not None and bool((batch[1:] < batch[:-1]).any()):
-        at = int((batch[1:] < batch[:-1]).nonzero()[0])
-        one, two = batch[at : at + 2].tolist()
-        raise ValueError(f"batch must be sorted, but node {at} is in graph {one} and node {at + 1} in {two}")
+def check_graphs(batch: Tensor | None, edge_index: Tensor) -> None:
+    """`batch` must be sorted, from 0 up, and no edge may join two graphs. The kernel that coarsens calls this, compiled
+    or not, once edges are known to be in range.
+    """
+    if batch is None or not batch.numel():
+        return
+    if int(batch[0]) < 0:
+        raise ValueError(f"batch must hold numbers of graphs, from 0 up; node 0 is in graph {int(batch[0])}")
+    if bool((batch[1:] < batch[:-1]).any()):
+        node = int((batch[1:] < batch[:-1]).nonzero()[0])
+        first, second = batch[node : node + 2].tolist()
+        raise ValueError(f"batch must be sorted, but node {node} is in graph {first} and node {node + 1} in {second}")
+    edge = first_crossing(batch, edge_index)
+    if edge >= 0:
+        ends = edge_index[:, edge].long()
+        (source, target), (first, second) = ends.tolist(), batch[ends].tolist()
+        raise ValueError(
+            f"edge_index must not join two graphs, but edge {edge} joins node {source} of graph {first} and node "
+            f"{target} of graph {second}, as batch says"
+        )
 
 
-def check_activated(edge_score: Tensor, raw: Tensor) -> None:
-    """A score function must give one float an edge."""
-    if edge_score.shape != raw.shape or not edge_score.is_floating_point():
-        wanted, found = f"{raw.dtype} {_shape(raw)}", f"{edge_score.dtype} {_shape(edge_score)}"
-        raise ValueError(f"score must return a float for each edge, here {wanted}; it returned {found}")
+def first_crossing(batch: Tensor, edge_index: Tensor) -> int:
+    """The position of the first edge that joins two graphs; −1: none does."""
+    if batch.device.type == "cpu":
+        from compool.ops._numba_kernels import first_crossing as loop  # numba is for CPUs
+
+        return int(loop(batch.contiguous().numpy(), *edge_index.contiguous().numpy()))
+    crosses = batch[edge_index[0]] != batch[edge_index[1]]
+    return int(crosses.nonzero()[0]) if crosses.any() else -1
+
+
+def check_activated(edge_score: Tensor, raw: Tensor, name: str = "score") -> None:
+    """A score function must give one float per edge."""
+    if not isinstance(edge_score, Tensor) or edge_score.shape != raw.shape or not edge_score.is_floating_point():
+        wanted = f"{raw.dtype} {_shape(raw)}"
+        given = f"{edge_score.dtype} {_shape(edge_score)}" if isinstance(edge_score, Tensor) else repr(edge_score)
+        raise ValueError(f"{name} must return a float for each edge, here {wanted}; it returned {given}")
+    if edge_score.device != raw.device:
+        raise ValueError(f"{name} must return scores on {raw.device}, where the edges are; got {edge_score.device}")
 
 
 def check_scores(edge_score: Tensor) -> None:
@@ -102,6 +135,30 @@ def nan_score(edge_score: Tensor) -> NanScore:
         f"the score of edge {edge} (of {edge_score.numel()}) is NaN, which is neither above nor below the threshold: "
         "x or the layer's weights hold NaN, infinity, or numbers too large for their type"
     )
+
+
+def check_graph_ids(batch: Tensor, batch_size: int | None) -> int:
+    """`batch` must lie in 0..batch_size−1; returns the batch size, by default one more than the highest."""
+    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 0):
+        raise ValueError(f"batch_size must be a whole number, at least 0; got {batch_size}")
+    if batch_size is not None and torch.compiler.is_compiling():
+        torch._assert_async(((batch >= 0) & (batch < batch_size)).all(), "batch must lie in 0..batch_size − 1")
+        return batch_size
+    if not batch.numel():
+        return batch_size or 0
+    low, high = (int(end) for end in batch.aminmax())
+    if low < 0:
+        raise ValueError(f"batch must hold numbers of graphs, from 0 up; got {low}")
+    if batch_size is not None and high >= batch_size:
+        raise ValueError(f"batch must lie in 0..{batch_size - 1} for batch_size={batch_size}, got {high}")
+    return high + 1 if batch_size is None else batch_size
+
+
+def _check_tensor(name: str, value: object) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
+    if value.layout is not torch.strided:
+        raise TypeError(f"{name} must be a dense tensor, got layout {value.layout}")
 
 
 def _shape(t: Tensor) -> list[int]:

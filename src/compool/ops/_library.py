@@ -13,6 +13,9 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
+
+from compool.ops._autograd import is_transformed
 
 _LIBRARY = torch.library.Library("compool", "DEF")
 
@@ -58,11 +61,11 @@ def operator(schema: str, shape: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(*args: Any) -> Any:
         """The operator when something traces, else the kernel at once: the dispatcher takes 25 µs to call Python."""
-        traced = torch.compiler.is_compiling() or type(args[0]) not in (Tensor, torch.nn.Parameter)
+        traced = torch.compiler.is_compiling() or type(args[0]) not in (Tensor, torch.nn.Parameter) or is_transformed()
         return overload(*args) if traced else run(*args)
 
     _LIBRARY.define(schema)
-    _LIBRARY.impl(name, run, "CompositeExplicitAutograd")
+    _LIBRARY.impl(name, _disable_dynamo(run), "CompositeExplicitAutograd")  # or it would trace the kernels
     torch.library.register_fake(f"compool::{name}", shape, lib=_LIBRARY)
     overload: Callable[..., Any] = getattr(torch.ops.compool, name).default
     return call

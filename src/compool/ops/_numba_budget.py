@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from compool.ops._checks import check_sorted
+from compool.ops._checks import check_graphs
 from compool.ops._numba import _descending, _ends
 from compool.ops._numba_kernels import _find, _jit
 from compool.ops._torch_budget import merges
@@ -19,7 +19,7 @@ def forest(
     ratio: float,
     max_size: int,
 ) -> tuple[Tensor, Tensor]:
-    check_sorted(batch)
+    check_graphs(batch, edge_index)
     score, mask = edge_score.contiguous(), candidate.contiguous().numpy()
     graph, allowed = merges(batch, ratio, num_nodes, score.device)
     accepted, last = torch.zeros(score.numel(), dtype=torch.bool), torch.full((num_nodes,), torch.inf).to(score.dtype)

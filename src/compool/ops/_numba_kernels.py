@@ -43,6 +43,15 @@ def distinct(source, target, start, order, seen, keep):
 
 
 @_jit
+def first_crossing(batch, source, target):
+    """The first edge that joins two graphs; −1: none does."""
+    for e in range(source.size):
+        if batch[source[e]] != batch[target[e]]:
+            return e
+    return -1
+
+
+@_jit
 def select(score, threshold, counted, merged):
     """Fill `merged`; returns True if a score is NaN."""
     nan = False

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.utils import softmax
 
-from compool.ops._checks import check_range, check_sorted, nan_score
+from compool.ops._checks import check_graphs, check_range, nan_score
 from compool.ops._library import kernel
 
 
@@ -37,12 +37,21 @@ def select(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: fl
     check_range(edge_index, num_nodes)  # a GPU's score kernel leaves it to this
     if edge_score.isnan().any():
         raise nan_score(edge_score)
+    counted = edge_index[0] != edge_index[1]
+    first = _distinct(edge_index, num_nodes)
+    if first is not None:
+        counted &= first
+    return counted & (edge_score > threshold), counted
+
+
+def _distinct(edge_index: Tensor, num_nodes: int) -> Tensor | None:
+    """Mask [E] of the edges that repeat no earlier one; None: all."""
     source, target = edge_index.long()
     key, order = torch.sort(source * num_nodes + target, stable=True)
-    counted = torch.ones_like(key, dtype=torch.bool)
-    counted[order[1:]] = key[1:] != key[:-1]
-    counted &= source != target
-    return counted & (edge_score > threshold), counted
+    differs = key[1:] != key[:-1]
+    if differs.all():
+        return None
+    return torch.ones_like(key, dtype=torch.bool).index_copy_(0, order[1:], differs)
 
 
 def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -71,7 +80,7 @@ def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tens
 def coarsen(
     edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None, self_loops: bool
 ) -> tuple[Tensor, ...]:
-    check_sorted(batch)
+    check_graphs(batch, edge_index)
     merged, counted = kernel("select", edge_score)(edge_score, edge_index, num_nodes, threshold)
     cluster, first, alone = kernel("components", edge_index)(edge_index, merged, num_nodes)
     edges = kernel("connect", edge_index)(edge_index, cluster, first.size(0), self_loops, False)
@@ -137,62 +146,13 @@ def pool_backward(
     return grad_x, ends @ x.to(ends.dtype), raw.sum().view(1)
 
 
-def pool_in_place(
-    x: Tensor,
-    halves: Tensor,
-    bias: Tensor,
-    edge_index: Tensor,
-    row_ptr: Tensor,
-    live: Tensor,
-    activation: str,
-    threshold: float,
-    self_loops: bool,
-) -> tuple[Tensor, ...]:
-    count, capacity = int(row_ptr[-1]), edge_index.size(1)
-    args = (x, halves, bias, edge_index[:, :count], None, activation, threshold, self_loops)
-    small, edge_score, cluster, edges, _, merged, weight = pool(*args)
-    number = small.size(0)
-    first = torch.full((number,), x.size(0), device=x.device)
-    first.scatter_reduce_(0, cluster, torch.arange(x.size(0), device=x.device), "amin")
-    weight = weight * live
-    out = small.new_zeros(x.shape).index_copy_(0, first, small) * live.unsqueeze(1)
-    rows = torch.zeros_like(row_ptr)
-    torch.cumsum(torch.bincount(first[edges[0].long()], minlength=x.size(0)), 0, out=rows[1:])
-    wide = torch.zeros_like(edge_index)
-    wide[:, : edges.size(1)] = first[edges.long()]
-    is_root = torch.zeros_like(live).index_fill_(0, first, True)
-    pad = (0, capacity - count)
-    flags = torch.zeros(8, dtype=torch.int32, device=x.device)
-    found = (F.pad(edge_score, pad), first[cluster], wide, rows, live & is_root, flags, F.pad(merged, pad), weight)
-    return out, *found
-
-
-def pool_in_place_backward(
-    grad: Tensor,
-    grad_score: Tensor | None,
-    x: Tensor,
-    halves: Tensor,
-    edge_index: Tensor,
-    edge_score: Tensor,
-    root: Tensor,
-    merged: Tensor,
-    weight: Tensor,
-    row_ptr: Tensor,
-    activation: str,
-) -> tuple[Tensor, Tensor, Tensor]:
-    count = int(row_ptr[-1])
-    edge_index, edge_score, merged = (t[..., :count] for t in (edge_index, edge_score, merged))
-    grad_score = None if grad_score is None else grad_score[:count]
-    return pool_backward(grad, grad_score, x, halves, edge_index, edge_score, root, merged, weight, activation)
-
-
 def merge(
     x: Tensor, edge_score: Tensor, edge_index: Tensor, merged: Tensor, cluster: Tensor, first: Tensor, alone: Tensor
 ) -> tuple[Tensor, Tensor]:
     weight = edge_score.new_zeros(x.size(0)).index_add_(0, edge_index[0], edge_score.masked_fill(~merged, 0.0))
     weight.masked_fill_(alone, 1.0)
     out = weight.new_zeros(first.size(0), x.size(1))
-    return out.index_add_(0, cluster, x * weight.unsqueeze(1)).to(x.dtype), weight
+    return out.index_add_(0, cluster, x * weight.unsqueeze(1)), weight
 
 
 def merge_backward(
@@ -266,14 +226,14 @@ def contract_padded(
 def merge_pairs(x: Tensor, supernode_score: Tensor, cluster: Tensor) -> Tensor:
     every, ones = torch.arange(x.size(0), device=x.device), torch.ones_like(cluster, dtype=supernode_score.dtype)
     number = supernode_score.size(0)  # a row more, for nodes that are left out
-    sums: Tensor = kernel("spread", x)(x, ones, every, cluster.clamp(max=number), number + 1)[:-1]
+    sums = spread(x, ones, every, cluster.clamp(max=number), number + 1)[:-1]
     return (sums * supernode_score.unsqueeze(1)).to(x.dtype)
 
 
 def merge_pairs_backward(grad: Tensor, x: Tensor, supernode_score: Tensor, cluster: Tensor) -> tuple[Tensor, Tensor]:
     every, cluster = torch.arange(x.size(0), device=x.device), cluster.clamp(max=supernode_score.size(0))
     grad, score = F.pad(grad, (0, 0, 0, 1)), F.pad(supernode_score, (0, 1))
-    grad_x, grad_node = kernel("spread_backward", x)(grad, x, score[cluster], every, cluster)
+    grad_x, grad_node = spread_backward(grad, x, score[cluster], every, cluster)
     return grad_x, torch.zeros_like(score).index_add_(0, cluster, grad_node)[:-1]
 
 

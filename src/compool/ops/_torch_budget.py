@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from compool.ops._checks import check_sorted
+from compool.ops._checks import check_graphs
 from compool.ops._library import kernel
 
 
@@ -13,7 +13,7 @@ def least(share: float, size: Tensor) -> Tensor:
 
 
 def top(edge_score: Tensor, edge_index: Tensor, candidate: Tensor, batch: Tensor | None, quantile: float) -> Tensor:
-    check_sorted(batch)
+    check_graphs(batch, edge_index)
     source = edge_index[0]
     graph = torch.zeros_like(source) if batch is None else batch[source]
     graph = graph.long().masked_fill(~candidate, -1)
@@ -43,7 +43,7 @@ def forest(
     """Each round, a component takes its best edge (Borůvka). With a bound on sizes, only an edge that is the best of
     both of its components: nothing that is still to come can then change whether it fits.
     """
-    check_sorted(batch)
+    check_graphs(batch, edge_index)
     source, target = edge_index.long()
     number = source.size(0)
     order = torch.argsort(edge_score, descending=True, stable=True)

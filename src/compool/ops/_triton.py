@@ -5,7 +5,7 @@ from run to run, unless `torch.use_deterministic_algorithms` asks for one that d
 Half precision is summed in float32 and rounded once, at the end.
 """
 
-from functools import lru_cache
+import struct
 
 import torch
 from torch import Tensor
@@ -13,16 +13,16 @@ from torch import Tensor
 from compool.ops import _torch
 from compool.ops import _triton_kernels as kernels
 from compool.ops import _triton_merge_kernels as merging
-from compool.ops._checks import check_range, check_sorted, nan_score
+from compool.ops._checks import check_graphs, check_range, nan_score
 from compool.ops._triton_launch import EDGES, HOOKS, NODES, PROGRAMS, check_nodes, launch, over, power, strided, tiles
 
 TABLE = 2**26  # entries of the largest hash table, 512 MiB
 
 
-@lru_cache(maxsize=256)
-def _number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A number where kernels read it in full: as an argument it would be a float32."""
-    return torch.tensor([value], dtype=dtype, device=device)
+def _bits(value: float) -> tuple[int, int]:
+    """The two halves of a float64, as integers: as a number, an argument of a kernel would be a float32."""
+    high, low = struct.unpack(">ii", struct.pack(">d", value))
+    return high, low
 
 
 def score(ends: Tensor, edge_index: Tensor, bias: Tensor) -> Tensor:
@@ -147,6 +147,7 @@ def _select_and_hook(
     edge_score: Tensor,
     edge_index: Tensor,
     threshold: float,
+    batch: Tensor | None,
     parent: Tensor,
     flags: Tensor,
     limit: Tensor | None = None,
@@ -158,11 +159,11 @@ def _select_and_hook(
     merged, counted = (fresh(number, dtype=torch.bool, device=edges.device) for _ in range(2))
     if number:
         given = edge_score.contiguous()
-        bound = _number(threshold, given.dtype, edges.device)
-        to = (merged, counted, parent, given, flags, flags if limit is None else limit)
-        args = (given, given, given, given, bound, edges, stride, *to)
-        options = {"SCORE": "given", "WEIGH": False, "LIMITED": limit is not None, "BLOCK": HOOKS}
-        launch(kernels.select_and_hook, over(number, HOOKS), *args, number, parent.numel(), **options)
+        graphs = parent if batch is None else batch.contiguous()
+        to = (graphs, merged, counted, parent, given, flags, flags if limit is None else limit)
+        args = (given, given, given, given, *_bits(threshold), edges, stride, *to)
+        options = {"SCORE": "given", "WEIGH": False, "HAS_BATCH": batch is not None, "LIMITED": limit is not None}
+        launch(kernels.select_and_hook, over(number, HOOKS), *args, number, parent.numel(), **options, BLOCK=HOOKS)
     return merged, counted
 
 
@@ -172,15 +173,15 @@ def _score_select_and_hook(
     edge_index: Tensor,
     activation: str,
     threshold: float,
+    batch: Tensor | None,
     parent: Tensor,
     weight: Tensor,
     flags: Tensor,
-    limit: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The scores, and which edges merge; hooks the parents, and adds up the weights."""
     edges, stride = strided(edge_index)
     number = edges.size(1)
-    merged = (torch.empty if limit is None else torch.zeros)(number, dtype=torch.bool, device=edges.device)
+    merged = torch.empty(number, dtype=torch.bool, device=edges.device)
     left, right = ends[0], ends[-1]
     if ends.dtype == torch.float32:
         edge_score, how = ends.new_empty(number), activation
@@ -188,10 +189,10 @@ def _score_select_and_hook(
         raw = score(ends.expand(2, -1), edge_index, bias)
         edge_score, how = raw.tanh_() if activation == "tanh" else raw.sigmoid_(), "given"
     if number:
-        bound = _number(threshold, ends.dtype, edges.device)
-        given = (edge_score, left, right, bias, bound, edges, stride)
-        to = (merged, merged, parent, weight, flags, flags if limit is None else limit)
-        options = {"SCORE": how, "WEIGH": True, "LIMITED": limit is not None, "BLOCK": HOOKS}
+        graphs = parent if batch is None else batch.contiguous()
+        given = (edge_score, left, right, bias, *_bits(threshold), edges, stride, graphs)
+        to = (merged, merged, parent, weight, flags, flags)
+        options = {"SCORE": how, "WEIGH": True, "HAS_BATCH": batch is not None, "LIMITED": False, "BLOCK": HOOKS}
         launch(kernels.select_and_hook, over(number, HOOKS), *given, *to, number, parent.numel(), **options)
     return edge_score, merged
 
@@ -202,21 +203,21 @@ def _check(found: list[int], edge_score: Tensor, edge_index: Tensor, num_nodes: 
         check_range(edge_index, num_nodes)
     if found[kernels.NAN.value]:
         raise nan_score(edge_score)
-    if found[kernels.BATCH.value]:
-        check_sorted(batch)
+    if found[kernels.BATCH.value] or found[kernels.CROSSING.value]:
+        check_graphs(batch, edge_index)
 
 
 def coarsen(
     edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None, self_loops: bool
 ) -> tuple[Tensor, ...]:
     parent, alone, flags = _start(num_nodes, batch, edge_index.device)
-    merged, counted = _select_and_hook(edge_score, edge_index, threshold, parent, flags)
+    merged, counted = _select_and_hook(edge_score, edge_index, threshold, batch, parent, flags)
     rank = _rank(parent, alone)
     keys = _insert(edge_index, num_nodes, parent, rank, 1, flags, self_loops, False)
     found = flags.tolist()  # the one message from the device
     _check(found, edge_score, edge_index, num_nodes, batch)
-    if found[kernels.UNSORTED.value]:  # repeats may hide: a sort finds them, then step by step
-        return _torch.coarsen(edge_score, edge_index, num_nodes, threshold, batch, self_loops)
+    if found[kernels.UNSORTED.value] and _torch._distinct(edge_index, num_nodes) is not None:
+        return _torch.coarsen(edge_score, edge_index, num_nodes, threshold, batch, self_loops)  # of repeats, the first
     cluster, first, graph = _numbered(parent, rank, found[kernels.NUMBER.value], batch)
     out = _connected(keys, found, edge_index, cluster, first.numel(), self_loops)
     return merged, counted, cluster, first, alone, out, graph
@@ -258,15 +259,18 @@ def pool(
     graphs = parent if batch is None else batch.contiguous()
     grid, tile = tiles(num_nodes, x)
     start = (x, halves.contiguous(), ends, weight, parent, alone, graphs, flags, num_nodes)
-    launch(kernels.start_and_project, grid[:1], *start, TWO=halves.size(0) == 2, HAS_LIVE=False, **batched, **tile)
-    hooking = (activation, threshold, parent, weight, flags)
+    launch(kernels.start_and_project, grid[:1], *start, TWO=halves.size(0) == 2, **batched, **tile)
+    hooking = (activation, threshold, batch, parent, weight, flags)
     edge_score, merged = _score_select_and_hook(ends, bias, edge_index, *hooking)
     rank = _rank(parent, alone)
     keys = _insert(edge_index, num_nodes, parent, rank, 1, flags, self_loops, False)
     found = flags.tolist()  # the one message from the device
     _check(found, edge_score, edge_index, num_nodes, batch)
-    if found[kernels.UNSORTED.value]:  # repeats may hide: a sort finds them, then step by step
-        return _torch.pool(*args)
+    if found[kernels.UNSORTED.value]:
+        counted = _torch._distinct(edge_index, num_nodes)
+        if counted is not None:  # repeats score alike: they join nothing else, but must not be weighed twice
+            merged &= counted
+            weight = torch.zeros_like(weight).index_add_(0, edge_index[0], edge_score * merged)
     number = found[kernels.NUMBER.value]
     out = halves.new_zeros(number, x.size(1))
     cluster, first = parent.new_empty(num_nodes, dtype=torch.long), parent.new_empty(number, dtype=torch.long)
@@ -274,7 +278,7 @@ def pool(
     merge_args = (x, weight, alone, out, parent, rank, graphs, cluster, first, graph, num_nodes)
     launch(merging.number_and_merge, grid, *merge_args, **batched, **tile)
     edges = _connected(keys, found, edge_index, cluster, number, self_loops)
-    return out.to(x.dtype), edge_score, cluster, edges, graph, merged, weight
+    return out, edge_score, cluster, edges, graph, merged, weight
 
 
 def pool_backward(
@@ -289,25 +293,9 @@ def pool_backward(
     weight: Tensor,
     activation: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    given = (grad, grad_score, x, halves, edge_index, edge_score, cluster, merged, weight)
     if torch.are_deterministic_algorithms_enabled() or not x.numel():
+        given = (grad, grad_score, x, halves, edge_index, edge_score, cluster, merged, weight)
         return _torch.pool_backward(*given, activation)
-    return _backward(*given, activation, None)
-
-
-def _backward(
-    grad: Tensor,
-    grad_score: Tensor | None,
-    x: Tensor,
-    halves: Tensor,
-    edge_index: Tensor,
-    edge_score: Tensor,
-    cluster: Tensor,
-    merged: Tensor,
-    weight: Tensor,
-    activation: str,
-    limit: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor]:
     grad, x, halves = grad.contiguous(), x.contiguous(), halves.contiguous()
     num_nodes, channels = x.shape
     rows = halves.size(0)
@@ -319,8 +307,8 @@ def _backward(
     number = edges.size(1)
     if number:
         scores = (edge_score if grad_score is None else grad_score.contiguous(), edge_score, merged)
-        to = (ends[0], ends[-1], grad_bias, edges if limit is None else limit, number)
-        options = {"HAS_GRAD": grad_score is not None, "TANH": activation == "tanh", "LIMITED": limit is not None}
+        to = (ends[0], ends[-1], grad_bias, number)
+        options = {"HAS_GRAD": grad_score is not None, "TANH": activation == "tanh"}
         grid_edges = over(number, EDGES)
         launch(merging.edges_backward, grid_edges, grad_weight, *scores, edges, stride, *to, **options, BLOCK=EDGES)
     grad_x = torch.empty_like(x)

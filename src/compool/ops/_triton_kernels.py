@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 # Sizes change from batch to batch: one kernel for all, rather than one for those that 16 divides and one for the others
-_jit = triton.jit(do_not_specialize=["E", "N", "K", "stride", "last", "TILES", "PROGRAMS"])
+_jit = triton.jit(do_not_specialize=["E", "N", "K", "stride", "last", "high", "low", "TILES", "PROGRAMS"])
 
 # Entries of `flags`
 NUMBER = tl.constexpr(0)  # supernodes
@@ -18,7 +18,8 @@ RANGE = tl.constexpr(2)  # an index is out of range
 NAN = tl.constexpr(3)  # a score is NaN
 UNSORTED = tl.constexpr(4)  # the edges are not strictly sorted
 FULL = tl.constexpr(5)  # the hash table is full
-BATCH = tl.constexpr(6)  # the batch vector is not sorted
+BATCH = tl.constexpr(6)  # the batch vector is not sorted, or begins below zero
+CROSSING = tl.constexpr(7)  # an edge joins two graphs of the batch
 SIZE = 8
 
 
@@ -54,38 +55,32 @@ def score_backward(grad, edge_index, stride, left, right, E, BLOCK: tl.constexpr
 
 
 @triton.jit
-def _start(i, parent, alone, batch, flags, N, HAS_BATCH: tl.constexpr, HAS_LIVE: tl.constexpr):
+def _start(i, parent, alone, batch, flags, N, HAS_BATCH: tl.constexpr):
     inside = i < N
     tl.store(parent + i, i, mask=inside)
-    if HAS_LIVE:
-        tl.store(alone + i, tl.load(batch + i, mask=inside, other=0), mask=inside)
-    else:
-        tl.store(alone + i, 1, mask=inside)
+    tl.store(alone + i, 1, mask=inside)
     if HAS_BATCH:
         here = tl.load(batch + i, mask=inside, other=0)
-        before = tl.load(batch + i - 1, mask=inside & (i > 0), other=here)
-        _raise(flags, BATCH, inside & (i > 0) & (here < before))
+        before = tl.load(batch + i - 1, mask=inside & (i > 0), other=0)  # so that a negative first one is noticed
+        _raise(flags, BATCH, inside & (here < before))
 
 
 @_jit
 def start(parent, alone, batch, flags, N, HAS_BATCH: tl.constexpr, BLOCK: tl.constexpr):
     """Every node is a component by itself."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    _start(i, parent, alone, batch, flags, N, HAS_BATCH, False)
+    _start(i, parent, alone, batch, flags, N, HAS_BATCH)
 
 
 @_jit
 def start_and_project(
     x, halves, ends, weight, parent, alone, batch, flags, N, D: tl.constexpr,
-    TWO: tl.constexpr, HAS_BATCH: tl.constexpr, HAS_LIVE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    TWO: tl.constexpr, HAS_BATCH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """`start`; what a node adds to the scores of its edges, one number or TWO; and zero weights.
-
-    With HAS_LIVE, `batch` is a mask of the nodes that are there; the others are not even alone.
-    """
+    """`start`; what a node adds to the scores of its edges, one number or TWO; and zero weights."""
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = i < N
-    _start(i, parent, alone, batch, flags, N, HAS_BATCH, HAS_LIVE)
+    _start(i, parent, alone, batch, flags, N, HAS_BATCH)
     tl.store(weight + i, 0.0, mask=inside)
     left = tl.zeros([ROWS], dtype=ends.dtype.element_ty)
     right = tl.zeros([ROWS], dtype=ends.dtype.element_ty)
@@ -139,10 +134,12 @@ def _tanh(x):
 
 @_jit
 def select_and_hook(
-    score, left, right, bias, threshold, edge_index, stride, merged, counted, parent, weight, flags, limit, E, N,
-    SCORE: tl.constexpr, WEIGH: tl.constexpr, LIMITED: tl.constexpr, BLOCK: tl.constexpr,
+    score, left, right, bias, high, low, edge_index, stride, batch, merged, counted, parent, weight, flags, limit, E, N,
+    SCORE: tl.constexpr, WEIGH: tl.constexpr, HAS_BATCH: tl.constexpr, LIMITED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Of strictly sorted edges: which count, which merge, and the components of these.
+
+    `high` and `low` are the bits of the threshold, a float64.
 
     SCORE says how the scores come to be: "given", or by "tanh" or "sigmoid" from what the two ends add; then they are
     written. With WEIGH, `counted` is not written, and `weight`, which comes in as zeros, gets w_i = Σ S_ij over merged
@@ -156,6 +153,9 @@ def select_and_hook(
     v = tl.load(edge_index + stride + e, mask=inside, other=0)
     good = inside & (u >= 0) & (u < N) & (v >= 0) & (v < N)
     _raise(flags, RANGE, inside & (good == 0))
+    if HAS_BATCH:
+        here, there = tl.load(batch + u, mask=good, other=0), tl.load(batch + v, mask=good, other=0)
+        _raise(flags, CROSSING, here != there)
     if SCORE == "given":
         s = tl.load(score + e, mask=inside, other=0.0)
     else:
@@ -168,7 +168,8 @@ def select_and_hook(
     before_v = tl.load(edge_index + stride + e - 1, mask=later, other=-1)
     _raise(flags, UNSORTED, later & ((u < before_u) | ((u == before_u) & (v <= before_v))))
     counts = inside & (u != v)
-    merges = counts & (s > tl.load(threshold))
+    threshold = (high.to(tl.int64) << 32) | (low.to(tl.int64) & 0xFFFFFFFF)
+    merges = counts & (s > threshold.to(tl.float64, bitcast=True).to(s.dtype))
     if LIMITED:  # the host hears nothing: NaN shall show in the weights
         merges = merges | (counts & (s != s))
     tl.store(merged + e, merges, mask=inside)

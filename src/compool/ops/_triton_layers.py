@@ -12,8 +12,8 @@ from compool.ops.gather import segment_sizes
 
 
 def _precision() -> str:
-    """Of products of float32: tensor cores in three passes are as good as float32; in one if torch is told so."""
-    return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "tf32x3"
+    """Of products of float32: three passes of tensor cores are as exact as float32; one pass where torch allows it."""
+    return "tf32" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "tf32x3"
 
 
 def _plain(x: Tensor) -> bool:

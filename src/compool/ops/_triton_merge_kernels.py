@@ -193,15 +193,13 @@ def row_products(grad, x, cluster, out, N, D: tl.constexpr, ROWS: tl.constexpr, 
 
 @_jit
 def edges_backward(
-    grad_weight, grad_score, score, merged, edge_index, stride, left, right, bias, limit, E,
-    HAS_GRAD: tl.constexpr, TANH: tl.constexpr, LIMITED: tl.constexpr, BLOCK: tl.constexpr,
+    grad_weight, grad_score, score, merged, edge_index, stride, left, right, bias, E,
+    HAS_GRAD: tl.constexpr, TANH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """From the gradients of weights, and of scores where there are any, to those of the two ends and of the bias.
 
     `left`, `right` and `bias` come in as zeros.
     """
-    if LIMITED:
-        E = tl.load(limit)
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = e < E
     active = inside & (tl.load(merged + e, mask=inside, other=0) != 0)

@@ -5,10 +5,9 @@ from torch import Tensor
 
 from compool.ops import _torch
 from compool.ops import _triton_kernels as kernels
-from compool.ops import _triton_merge_kernels as merging
 from compool.ops import _triton_padded_kernels as padded
-from compool.ops._triton import _backward, _rank, _score_select_and_hook, _select_and_hook, _start
-from compool.ops._triton_launch import EDGES, NODES, check_nodes, launch, over, strided, tiles, wide
+from compool.ops._triton import _rank, _select_and_hook, _start
+from compool.ops._triton_launch import EDGES, NODES, launch, over, strided, wide
 
 
 def coarsen_padded(
@@ -18,9 +17,9 @@ def coarsen_padded(
     if not num_nodes:
         return _torch.coarsen_padded(edge_score, edge_index, row_ptr, threshold, self_loops, span)
     parent, alone, flags = _start(num_nodes, None, edge_index.device)
-    merged = _select_and_hook(edge_score, edge_index, threshold, parent, flags, row_ptr[-1:])[0]
+    merged = _select_and_hook(edge_score, edge_index, threshold, None, parent, flags, row_ptr[-1:])[0]
     cluster, first = _numbered_padded(parent, _rank(parent, alone))
-    edges, rows = _connected_in_place(edge_index, cluster, row_ptr[-1:], span, self_loops)
+    edges, rows = _connected(edge_index, cluster, row_ptr[-1:], span, self_loops)
     return merged, cluster, first, alone, edges, rows
 
 
@@ -83,44 +82,10 @@ def contract_padded(
     root = torch.where(edge_of < 0, nodes, ends.amin(0).int())
     cluster, first = _numbered_padded(root, torch.cumsum(root == nodes, 0, dtype=torch.int32))
     chosen = torch.where(first < num_nodes, edge_of[first.clamp(max=num_nodes - 1)], -1).long()
-    return cluster, chosen, first, *_connected_in_place(edge_index, cluster, row_ptr[-1:], span, True, True)
+    return cluster, chosen, first, *_connected(edge_index, cluster, row_ptr[-1:], span, True, True)
 
 
-def pool_in_place(
-    x: Tensor,
-    halves: Tensor,
-    bias: Tensor,
-    edge_index: Tensor,
-    row_ptr: Tensor,
-    live: Tensor,
-    activation: str,
-    threshold: float,
-    self_loops: bool,
-) -> tuple[Tensor, ...]:
-    num_nodes, x = x.size(0), x.contiguous()
-    if torch.are_deterministic_algorithms_enabled() or not x.numel():
-        args = (x, halves, bias, edge_index, row_ptr, live, activation, threshold, self_loops)
-        return _torch.pool_in_place(*args)
-    check_nodes(num_nodes)
-    device, limit = x.device, row_ptr[-1:]
-    flags = torch.zeros(kernels.SIZE, dtype=torch.int32, device=device)
-    parent = torch.empty(num_nodes, dtype=torch.int32, device=device)
-    alone, is_root = torch.empty_like(live), torch.empty_like(parent)
-    ends, weight = halves.new_empty(halves.size(0), num_nodes), halves.new_empty(num_nodes)
-    grid, tile = tiles(num_nodes, x)
-    start = (x, halves.contiguous(), ends, weight, parent, alone, live.contiguous(), flags, num_nodes)
-    launch(kernels.start_and_project, grid[:1], *start, TWO=halves.size(0) == 2, HAS_BATCH=False, HAS_LIVE=True, **tile)
-    hooking = (activation, threshold, parent, weight, flags, limit)
-    edge_score, merged = _score_select_and_hook(ends, bias, edge_index, *hooking)
-    launch(kernels.flatten, over(num_nodes, NODES), parent, is_root, alone, num_nodes, BLOCK=NODES)
-    root = parent.long()
-    out = halves.new_zeros(x.shape)
-    launch(merging.merge_rows, grid, x, weight, root, alone, out, x.size(0), **tile)
-    edges, rows = _connected_in_place(edge_index, root, limit, num_nodes, self_loops)
-    return out.to(x.dtype), edge_score, root, edges, rows, live & is_root.bool(), flags, merged, weight
-
-
-def _connected_in_place(
+def _connected(
     edge_index: Tensor, root: Tensor, limit: Tensor, span: int, self_loops: bool, input_loops: bool = False
 ) -> tuple[Tensor, Tensor]:
     """The edges between roots, sorted, each once, and where each row's begin; what follows them is zero.
@@ -145,22 +110,3 @@ def _connected_in_place(
         steps = {"STEPS": number.bit_length() + 1, "BLOCK": NODES}
         launch(padded.row_starts, over(num_nodes + 1, NODES), keys, rank, rows, number, num_nodes, **short, **steps)
     return out, rows
-
-
-def pool_in_place_backward(
-    grad: Tensor,
-    grad_score: Tensor | None,
-    x: Tensor,
-    halves: Tensor,
-    edge_index: Tensor,
-    edge_score: Tensor,
-    root: Tensor,
-    merged: Tensor,
-    weight: Tensor,
-    row_ptr: Tensor,
-    activation: str,
-) -> tuple[Tensor, Tensor, Tensor]:
-    given = (grad, grad_score, x, halves, edge_index, edge_score, root, merged, weight)
-    if torch.are_deterministic_algorithms_enabled() or not x.numel():
-        return _torch.pool_in_place_backward(*given, row_ptr, activation)
-    return _backward(*given, activation, row_ptr[-1:])

@@ -14,7 +14,7 @@ from compool.ops.select import Selection
 def _shape(
     edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None, self_loops: bool
 ) -> tuple[Tensor, ...]:
-    number = unknown_size()
+    number = unknown_size(1 if num_nodes else 0)
     merged, counted = (edge_score.new_empty(edge_score.shape, dtype=torch.bool) for _ in range(2))
     cluster, first = (edge_index.new_empty(size, dtype=torch.long) for size in (num_nodes, number))
     graph = edge_index.new_empty(number, dtype=torch.long if batch is None else batch.dtype)
@@ -110,6 +110,17 @@ def coarsen_selected(
     parts = components(edge_index, selection.merged, num_nodes)
     graph = torch.zeros_like(parts.first) if batch is None else batch.index_select(0, parts.first)
     return Coarse(*selection, parts, connect(edge_index, parts, self_loops), graph)
+
+
+def row_pointer(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """Where the edges of each node begin, of edges sorted by source; [N + 1]. Nothing comes to the host.
+
+    Example:
+        >>> row_pointer(torch.tensor([[0, 0, 2], [1, 2, 0]]), num_nodes=3)
+        tensor([0, 2, 2, 3])
+    """
+    nodes = torch.arange(num_nodes + 1, device=edge_index.device, dtype=edge_index.dtype)
+    return torch.searchsorted(edge_index[0].contiguous(), nodes)
 
 
 class PaddedCoarse(NamedTuple):

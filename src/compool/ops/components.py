@@ -10,7 +10,9 @@ from compool.ops._library import operator, unknown_size
 
 
 def _shape(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
-    cluster, first = (edge_index.new_empty(size, dtype=torch.long) for size in (num_nodes, unknown_size()))
+    cluster, first = (
+        edge_index.new_empty(size, dtype=torch.long) for size in (num_nodes, unknown_size(1 if num_nodes else 0))
+    )
     return cluster, first, torch.empty_like(cluster, dtype=torch.bool)
 
 
@@ -47,6 +49,16 @@ def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> Components
         (tensor([0, 1, 2]), tensor([False, False,  True, False, False]))
     """
     return Components(*_components(edge_index, merged, num_nodes))
+
+
+def count_members(cluster: Tensor, number: int) -> Tensor:
+    """How many nodes each of `number` components has [K], int64.
+
+    Example:
+        >>> count_members(torch.tensor([0, 1, 0]), number=2)
+        tensor([2, 1])
+    """
+    return torch.zeros(number, dtype=torch.long, device=cluster.device).index_add(0, cluster, torch.ones_like(cluster))
 
 
 def connected_components(edge_index: Tensor, num_nodes: int) -> Tensor:

@@ -4,13 +4,14 @@ from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from compool.ops import _torch
+from compool.ops._autograd import gradients, is_transformed, wants_graph
 from compool.ops._library import operator, unknown_size
 
 
 def _shape(edge_score: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
-    sizes = (num_nodes, unknown_size(), unknown_size())
+    sizes = (num_nodes, unknown_size(), unknown_size(1 if num_nodes else 0))
     cluster, chosen, first = (edge_index.new_empty(size, dtype=torch.long) for size in sizes)
     return cluster, chosen, first
 
@@ -144,7 +145,8 @@ def merge_pairs(x: Tensor, edge_score: Tensor, edge_index: Tensor, parts: Contra
     """
     pair = parts.cluster[edge_index[0, parts.chosen]]
     supernode_score = edge_score.new_ones(parts.number).index_put((pair,), edge_score[parts.chosen])
-    return cast(Tensor, _MergePairs.apply(x, supernode_score, parts.cluster)), supernode_score.to(x.dtype)
+    merged = _torch.merge_pairs if is_transformed() else _MergePairs.apply
+    return cast(Tensor, merged(x, supernode_score, parts.cluster)), supernode_score.to(x.dtype)
 
 
 class _MergePairs(torch.autograd.Function):
@@ -159,6 +161,12 @@ class _MergePairs(torch.autograd.Function):
         return cast(Tensor, _merge_pairs(x, supernode_score, cluster))
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return *_merge_pairs_backward(grad, *ctx.saved_tensors), None
+        x, supernode_score, cluster = ctx.saved_tensors
+        if wants_graph():
+
+            def again(*given: Tensor) -> tuple[Tensor]:
+                return (_torch.merge_pairs(*given, cluster),)
+
+            return *gradients(again, (x, supernode_score), [grad]), None
+        return *_merge_pairs_backward(grad, x, supernode_score, cluster), None

@@ -4,8 +4,8 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from compool.ops._autograd import once_differentiable
 from compool.ops._library import operator
 
 _fold = operator(

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from compool.ops._autograd import once_differentiable
 from compool.ops._library import operator
 from compool.ops.dropout import activate_backward
 

@@ -1,6 +1,11 @@
 """The way back: from supernodes to their members."""
 
+import math
+
+import torch
 from torch import Tensor
+
+from compool.ops.merge import spread
 
 
 def lift(x: Tensor, cluster: Tensor) -> Tensor:
@@ -14,10 +19,14 @@ def lift(x: Tensor, cluster: Tensor) -> Tensor:
         Features of the nodes [N, …].
 
     Example:
-        >>> import torch
         >>> lift(torch.tensor([[1.0], [2.0]]), torch.tensor([0, 1, 0]))
         tensor([[1.],
                 [2.],
                 [1.]])
     """
-    return x.index_select(0, cluster)
+    if x.dtype not in (torch.float16, torch.bfloat16):
+        return x.index_select(0, cluster)
+    # Gradients of a supernode's members are summed: in float32, which index_select does not
+    nodes, ones = torch.arange(cluster.size(0), device=x.device), torch.ones(cluster.size(0), device=x.device)
+    rows = spread(x.reshape(x.size(0), math.prod(x.shape[1:])), ones, cluster, nodes, cluster.size(0))
+    return rows.view(cluster.size(0), *x.shape[1:])

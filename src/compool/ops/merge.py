@@ -4,16 +4,17 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from compool.ops import _torch
+from compool.ops._autograd import gradients, is_transformed, wants_graph
 from compool.ops._library import operator
-from compool.ops.components import Components
+from compool.ops.components import Components, count_members
 
 _merge = operator(
     "merge(Tensor x, Tensor edge_score, Tensor edge_index, Tensor merged, Tensor cluster, Tensor first, Tensor alone)"
     " -> (Tensor, Tensor)",
     lambda x, edge_score, edge_index, merged, cluster, first, alone: (
-        x.new_empty(first.size(0), x.size(1)),
+        edge_score.new_empty(first.size(0), x.size(1)),
         edge_score.new_empty(x.size(0)),
     ),
 )
@@ -36,16 +37,26 @@ _spread_backward = operator(
 
 
 class _Merge(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, edge_score: Tensor, edge_index: Tensor, merged: Tensor, *parts: Tensor) -> Tensor:
-        out, weight = _merge(x, edge_score, edge_index, merged, *parts)
-        ctx.save_for_backward(x, weight, edge_index, merged, parts[0])
-        return cast(Tensor, out)
+    """The sums, in the precision of the scores if they are to be `wide`, as what follows will divide them."""
 
     @staticmethod
-    @once_differentiable
+    def forward(
+        ctx: Any, x: Tensor, edge_score: Tensor, wide: bool, edge_index: Tensor, merged: Tensor, *parts: Tensor
+    ) -> Tensor:
+        out, weight = _merge(x, edge_score, edge_index, merged, *parts)
+        ctx.save_for_backward(x, edge_score, weight, edge_index, merged, *parts)
+        return cast(Tensor, out if wide else out.to(x.dtype))
+
+    @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return *_merge_backward(grad, *ctx.saved_tensors), None, None, None, None, None
+        x, edge_score, weight, edge_index, merged, *parts = ctx.saved_tensors
+        if wants_graph():
+
+            def again(*given: Tensor) -> tuple[Tensor]:
+                return (_torch.merge(*given, edge_index, merged, *parts)[0].to(grad.dtype),)
+
+            return *gradients(again, (x, edge_score), [grad]), *[None] * 6
+        return *_merge_backward(grad, x, weight, edge_index, merged, parts[0]), *[None] * 6
 
 
 class _Spread(torch.autograd.Function):
@@ -57,9 +68,11 @@ class _Spread(torch.autograd.Function):
         return cast(Tensor, _spread(x, weight, source, target, num_rows))
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, source, target = ctx.saved_tensors
+        if wants_graph():
+            ends = (source, target, grad.size(0))
+            return *gradients(lambda *given: (_torch.spread(*given, *ends),), (x, weight), [grad]), None, None, None
         if not ctx.needs_input_grad[1]:
             return _spread(grad, weight, target, source, x.size(0)), None, None, None, None
         return *_spread_backward(grad, x, weight, source, target), None, None, None
@@ -76,10 +89,19 @@ def spread(x: Tensor, weight: Tensor, source: Tensor, target: Tensor, num_rows: 
                 [ 0.],
                 [30.]])
     """
+    if is_transformed():
+        return _torch.spread(x, weight, source, target, num_rows)
     return cast(Tensor, _Spread.apply(x, weight, source, target, num_rows))
 
 
-def merge(x: Tensor, edge_score: Tensor, edge_index: Tensor, merged: Tensor, parts: Components) -> Tensor:
+def merge(
+    x: Tensor,
+    edge_score: Tensor,
+    edge_index: Tensor,
+    merged: Tensor,
+    parts: Components,
+    per_member: bool = False,
+) -> Tensor:
     r"""Sum the features of each component, a node weighted by the scores of its merged edges.
 
     :math:`X' = (W C)^\top X` (Eq. 4) with :math:`W` of Eq. 3. Each row of :math:`W` only reaches its own component, so
@@ -95,6 +117,7 @@ def merge(x: Tensor, edge_score: Tensor, edge_index: Tensor, merged: Tensor, par
         edge_index: edges [2, E].
         merged: mask [E] of the merged edges.
         parts: their components.
+        per_member: divide each sum by the number of its members, before it is rounded to the dtype of `x`.
 
     Returns:
         The features of the supernodes [K, d].
@@ -107,10 +130,23 @@ def merge(x: Tensor, edge_score: Tensor, edge_index: Tensor, merged: Tensor, par
         tensor([[2.5000],
                 [5.0000]])
     """
-    return cast(Tensor, _Merge.apply(x, edge_score, edge_index, merged, *parts))
+    if is_transformed():
+        out = _torch.merge(x, edge_score, edge_index, merged, *parts)[0]
+    else:
+        out = _Merge.apply(x, edge_score, per_member, edge_index, merged, *parts)
+    if per_member:
+        out = out / count_members(parts.cluster, parts.number).unsqueeze(1)
+    return out.to(x.dtype)
 
 
-def merge_all(x: Tensor, edge_score: Tensor, edge_index: Tensor, counted: Tensor | None, parts: Components) -> Tensor:
+def merge_all(
+    x: Tensor,
+    edge_score: Tensor,
+    edge_index: Tensor,
+    counted: Tensor | None,
+    parts: Components,
+    per_member: bool = False,
+) -> Tensor:
     r"""Sum the features of each component with the scores of *all* edges, as the paper's released code and PyG do.
 
     .. math:: x'_k = \sum_{(i, j) \in \mathcal{E},\, j \in k} S_{ij} x_i + \sum_{i \in k \text{ untouched}} x_i
@@ -124,6 +160,7 @@ def merge_all(x: Tensor, edge_score: Tensor, edge_index: Tensor, counted: Tensor
         edge_index: edges [2, E].
         counted: mask [E] of the edges that count (see :func:`~compool.ops.select`), or None if all do.
         parts: the components of the merged edges.
+        per_member: divide each sum by the number of its members.
 
     Returns:
         The features of the supernodes [K, d].
@@ -144,4 +181,7 @@ def merge_all(x: Tensor, edge_score: Tensor, edge_index: Tensor, counted: Tensor
         own = parts.alone.nonzero().squeeze(1)
         share = weight.new_ones(own.size(0))
     source, target = (torch.cat([end.long(), own]) for end in edge_index)
-    return spread(x, torch.cat([weight, share]), source, parts.cluster[target], parts.number)
+    weight, target = torch.cat([weight, share]), parts.cluster[target]
+    if per_member:
+        weight = weight / count_members(parts.cluster, parts.number)[target]
+    return spread(x, weight, source, target, parts.number)

@@ -4,10 +4,14 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from compool.ops import _torch
+from compool.ops._autograd import gradients, is_transformed, wants_graph
 from compool.ops._library import operator, unknown_size
-from compool.ops.score import full_precision, scorer
+from compool.ops.coarsen import coarsen
+from compool.ops.components import count_members
+from compool.ops.merge import merge
+from compool.ops.score import full_precision, score_halves, scorer
 
 
 def _shape(
@@ -20,14 +24,16 @@ def _shape(
     threshold: float,
     self_loops: bool,
 ) -> tuple[Tensor, ...]:
-    number = unknown_size()
-    out, weight = x.new_empty(number, x.size(1)), halves.new_empty(x.size(0))
+    number = unknown_size(1 if x.size(0) else 0)  # at least one, so that what follows may take a maximum
+    out, weight = halves.new_empty(number, x.size(1)), halves.new_empty(x.size(0))
     edge_score = halves.new_empty(edge_index.size(1))
     cluster = edge_index.new_empty(x.size(0), dtype=torch.long)
     graph = edge_index.new_empty(number, dtype=torch.long if batch is None else batch.dtype)
     merged = torch.empty_like(edge_score, dtype=torch.bool)
     return out, edge_score, cluster, edge_index.new_empty(2, unknown_size()), graph, merged, weight
 
+
+_ACTIVATIONS = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
 
 _pool = operator(
     "pool(Tensor x, Tensor halves, Tensor bias, Tensor edge_index, Tensor? batch, str activation, float threshold,"
@@ -46,6 +52,8 @@ _pool_backward = operator(
 
 
 class _Pool(torch.autograd.Function):
+    """The sums are in the precision of the scores if they are to be `wide`, as what follows will divide them."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -57,26 +65,50 @@ class _Pool(torch.autograd.Function):
         activation: str,
         threshold: float,
         self_loops: bool,
+        wide: bool,
     ) -> tuple[Tensor, ...]:
         with full_precision(x):
             found = _pool(x, halves, bias, edge_index, batch, activation, threshold, self_loops)
         out, edge_score, cluster, edges, graph, merged, weight = found
-        ctx.activation = activation
+        ctx.activation, ctx.number = activation, out.size(0)
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(cluster, edges, graph)
-        ctx.save_for_backward(x, halves, edge_index, edge_score, cluster, merged, weight)
-        return out, edge_score, cluster, edges, graph
+        ctx.save_for_backward(x, halves, bias, edge_index, edge_score, cluster, merged, weight)
+        return out if wide else out.to(x.dtype), edge_score, cluster, edges, graph
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor | None, grad_score: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
-        x, halves, edge_index, edge_score, cluster, merged, weight = ctx.saved_tensors
+        x, halves, bias, edge_index, edge_score, cluster, merged, weight = ctx.saved_tensors
+        if wants_graph():
+
+            def again(*given: Tensor) -> tuple[Tensor, Tensor]:
+                sums, scores = _score_and_merge(*given, edge_index, cluster, merged, ctx.number, ctx.activation)
+                return sums if grad is None else sums.to(grad.dtype), scores
+
+            return *gradients(again, (x, halves, bias), (grad, grad_score)), *[None] * 6
         if grad is None:
-            grad = x.new_zeros(int(cluster.max()) + 1 if cluster.numel() else 0, x.size(1))
+            grad = x.new_zeros(ctx.number, x.size(1))
         given = (grad, grad_score, x, halves, edge_index, edge_score, cluster, merged, weight)
         with full_precision(x):
             grads = _pool_backward(*given, ctx.activation)
-        return *grads, None, None, None, None, None
+        return *grads, *[None] * 6
+
+
+def _score_and_merge(
+    x: Tensor,
+    halves: Tensor,
+    bias: Tensor,
+    edge_index: Tensor,
+    cluster: Tensor,
+    merged: Tensor,
+    number: int,
+    activation: str,
+) -> tuple[Tensor, Tensor]:
+    """Sums and scores in plain torch operations, where it is known which edges merge."""
+    edge_score = _ACTIVATIONS[activation](score_halves(x, halves, bias, edge_index))
+    size = count_members(cluster, number)
+    sums, _ = _torch.merge(x, edge_score, edge_index, merged, cluster, size, (size == 1)[cluster])
+    return sums, edge_score
 
 
 class Result(NamedTuple):
@@ -104,6 +136,7 @@ def pool(
     threshold: float = 0.0,
     symmetric: bool = False,
     self_loops: bool = False,
+    per_member: bool = False,
 ) -> Result:
     """:func:`score`, :func:`coarsen` and :func:`merge`, one after another, forward and backward.
 
@@ -117,6 +150,7 @@ def pool(
         threshold: merge the edges that score above it.
         symmetric: score both directions of an edge by the mean of their raw scores.
         self_loops: keep the edges inside supernodes as self-loops.
+        per_member: divide the features of each supernode by the number of its members.
 
     Example:
         >>> x, edge_index = torch.tensor([[1.0], [10.0], [5.0]]), torch.tensor([[0, 1], [1, 0]])
@@ -126,4 +160,13 @@ def pool(
                 [ 5.0000]]))
     """
     halves, bias = scorer(x, weight, bias, symmetric)
-    return Result(*_Pool.apply(x, halves, bias, edge_index, batch, activation, threshold, self_loops))
+    if is_transformed():
+        edge_score = _ACTIVATIONS[activation](score_halves(x, halves, bias, edge_index))
+        coarse = coarsen(edge_score, edge_index, x.size(0), threshold, batch, self_loops)
+        out = merge(x, edge_score, edge_index, coarse.merged, coarse.parts, per_member)
+        return Result(out, edge_score, coarse.parts.cluster, coarse.edge_index, coarse.batch)
+    settings = (activation, threshold, self_loops, per_member)
+    out, edge_score, cluster, edges, graph = _Pool.apply(x, halves, bias, edge_index, batch, *settings)
+    if per_member:
+        out = out / count_members(cluster, out.size(0)).unsqueeze(1)
+    return Result(out.to(x.dtype), edge_score, cluster, edges, graph)

@@ -7,8 +7,9 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from compool.ops import _torch
+from compool.ops._autograd import gradients, is_transformed, once_differentiable, wants_graph
 from compool.ops._checks import check_activated
 from compool.ops._library import operator
 from compool.ops.dropout import drop_pairs
@@ -47,6 +48,13 @@ def scorer(x: Tensor, weight: Tensor, bias: Tensor, symmetric: bool) -> tuple[Te
     return halves.mean(0, keepdim=True) if symmetric else halves, bias.to(dtype)
 
 
+def score_halves(x: Tensor, halves: Tensor, bias: Tensor, edge_index: Tensor) -> Tensor:
+    """The raw scores in plain torch operations."""
+    with full_precision(x):
+        ends = (halves @ x.to(halves.dtype).t()).expand(2, -1)
+    return _torch.score(ends, edge_index, bias)
+
+
 class _Score(torch.autograd.Function):
     """The raw scores, and `x` once more.
 
@@ -59,7 +67,7 @@ class _Score(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, halves: Tensor, bias: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(x, halves, edge_index)
+        ctx.save_for_backward(x, halves, bias, edge_index)
         ctx.set_materialize_grads(False)
         # What a node adds to the scores of its outgoing and of its incoming edges [2, N]: this way round, the product
         # takes a third of the time of F.linear(x, halves). The bias comes last: a sum of two does not depend on order.
@@ -68,11 +76,16 @@ class _Score(torch.autograd.Function):
         return _score(ends, edge_index, bias), x.view_as(x)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor | None, grad_x: Tensor | None) -> tuple[Tensor | None, ...]:
         if grad is None:
             return grad_x, None, None, None
-        x, halves, edge_index = ctx.saved_tensors
+        x, halves, bias, edge_index = ctx.saved_tensors
+        if wants_graph():
+
+            def again(*given: Tensor) -> tuple[Tensor, Tensor]:
+                return score_halves(*given, edge_index), given[0].view_as(given[0])
+
+            return *gradients(again, (x, halves, bias), (grad, grad_x)), None
         ends = _score_backward(grad, edge_index, x.size(0))
         if halves.size(0) == 1:
             ends = ends.sum(0, keepdim=True)
@@ -133,7 +146,10 @@ def score_and_pass(
 ) -> tuple[Tensor, Tensor]:
     """:func:`score`, and the `x` that merging must use so that both gradients meet in one place."""
     halves, bias = scorer(x, weight, bias, symmetric)
-    raw, through = _Score.apply(x, halves, bias, edge_index)
+    if is_transformed():
+        raw, through = score_halves(x, halves, bias, edge_index), x
+    else:
+        raw, through = _Score.apply(x, halves, bias, edge_index)
     if edge_term is not None:
         raw = raw + edge_term
     if dropout > 0:

@@ -60,6 +60,25 @@ class _Stack(Module):
         """The random keys of one place in the network, or None when nothing is dropped there."""
         return ops.fold(union.key, site) if self.training and self.drops and union.key is not None else None
 
+    def check(self, x: Tensor, union: Union) -> None:
+        """Features and union must be of one size, and of these networks. What a union holds is not checked: take it
+        from :meth:`~compool.replicas.Graphs.union`.
+        """
+        width = self.settings[0]["in_channels"]
+        if union.replicas != len(self.settings):
+            raise ValueError(
+                f"the union has {union.replicas} replicas, but the stack has {len(self.settings)} networks"
+            )
+        if x.size(0) != union.num_nodes or x.shape[1:] not in ((), (width,)):
+            raise ValueError(
+                f"x must have shape [{union.num_nodes}, {width}], or [{union.num_nodes}] for the columns of one-hot "
+                f"features; got {list(x.shape)}"
+            )
+        if x.dim() == 1 and x.numel() and x.device.type == "cpu":
+            low, high = (int(end) for end in x.aminmax())
+            if low < 0 or high >= width:
+                raise ValueError(f"columns must lie in 0..{width - 1}, got {low if low < 0 else high}")
+
     def single(self, replica: int) -> Module:
         """The network of one replica by itself, on PyG's inputs, in evaluation mode."""
         if not 0 <= replica < len(self.settings):
@@ -92,6 +111,7 @@ class Network(_Stack):
 
     def forward(self, x: Tensor, union: Union) -> Output:
         """The logits of each graph, from the features [N, d], or the columns of one-hot features [N]."""
+        self.check(x, union)
         kept, needed, levels = list[Tensor](), list[Tensor](), list[Tensor]()
         last = len(self.layers) - 1
         if x.dim() == 1 and self.letters[0] in POOLINGS:  # pooling adds features up: columns do not do
@@ -132,6 +152,7 @@ class GIN(_Stack):
 
     def forward(self, x: Tensor, union: Union) -> Output:
         """The logits of each graph, from the features [N, d], or the columns of one-hot features [N]."""
+        self.check(x, union)
         levels = [x]
         for conv, norm in zip(self.convs, self.norms, strict=True):
             levels.append(norm(conv(levels[-1], union), union, relu=True))

@@ -151,6 +151,9 @@ class Graphs:
         self.row_ptr = index2ptr(self.edge_index[0] + shift, graphs.num_nodes)
         """Node i has the edges row_ptr[i] to row_ptr[i + 1]; [N + 1]."""
 
+    def __len__(self) -> int:
+        return self.y.size(0)
+
     def room(self, graphs: Tensor) -> Room:
         """What the largest of some steps [steps, R, B] needs; −1 stands for no graph."""
         totals = [segment_sizes(ptr, graphs).sum((1, 2)).amax() for ptr in (self.node_ptr, self.edge_ptr)]
@@ -167,10 +170,26 @@ class Graphs:
             room: pad the union to this size, which must suffice: see :meth:`room`.
             after: the room after each pooling that minds it, which may not suffice: see `Union.needed`.
         """
+        if room is None or graphs.device.type == "cpu":  # else nothing may come to the host
+            self._check(graphs, key)
         source = (self.node_ptr, self.edge_ptr, self.row_ptr, self.edge_index)
         graph_ptr, node, row_ptr, edge_index = ops.gather_graphs(graphs.reshape(-1), *source, room)
         known = (edge_index, row_ptr, graph_ptr, graphs.size(0), key)
         return self.x[node], Union(*known, largest=self.largest, padded=room is not None, after=after)
+
+    def _check(self, graphs: Tensor, key: Tensor | None) -> None:
+        """No index reaches a kernel unchecked."""
+        if graphs.dim() != 2 or graphs.dtype != torch.long or graphs.size(0) < 1:
+            raise ValueError(
+                f"graphs must be int64 [replicas, graphs], of at least one replica; got {graphs.dtype} {list(graphs.shape)}"
+            )
+        low, high = (int(end) for end in graphs.aminmax()) if graphs.numel() else (0, -1)
+        if low < -1 or high >= len(self):
+            wrong = low if low < -1 else high
+            raise ValueError(f"graphs must lie in 0..{len(self) - 1}, or be -1 for none; got {wrong}")
+        if key is not None and (key.shape != graphs.shape[:1] or key.dtype != torch.long):
+            wanted = f"int64 [{graphs.size(0)}], one key per replica"
+            raise ValueError(f"key must be {wanted}; got {key.dtype} {list(key.shape)}")
 
 
 def _segment(ptr: Tensor, number: int) -> Tensor:
