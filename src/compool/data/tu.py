@@ -25,7 +25,11 @@ def load(name: str, data: Path | str | None = None) -> GraphSet:
     """Load a set by name.
 
     It is parsed once and cached in one file, ``NAME.npz``, in the folder that the variable ``COMPOOL_CACHE`` names, or
-    ``~/.cache/compool``. That file can be copied elsewhere and stands for the set there.
+    ``~/.cache/compool``. That file can be copied elsewhere and stands for the set there. A cached file that is damaged
+    is made again; a cache folder that cannot be written to is a warning.
+
+    A zip file that unpacks to more than 4 GiB, or to more than 256 MiB and 200 times its own size, is refused, unless
+    the variable ``COMPOOL_MAX_UNPACKED_MB`` allows as much.
 
     Args:
         name: as in the TU collection, for instance ``"NCI1"``.
