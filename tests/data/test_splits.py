@@ -82,6 +82,15 @@ def test_export_and_back(tmp_path: Path) -> None:
         ('{"splits": [{"train": [0], "test": [1]}]}', "is no file of splits"),
         ('{"splits": [{"train": [0], "validation": [1], "test": [90]}]}', r"has graphs 0\.\.89, found 90"),
         ('{"splits": [{"train": [0], "validation": [1], "test": [0]}]}', "graph 0 is there twice"),
+        ('{"splits": [{"train": [0], "validation": [1], "test": []}]}', "split 0: test has no graphs"),
+        ('{"splits": [{"train": [0], "validation": [1], "test": [2.5]}]}', "test must be a list of whole numbers"),
+        ('{"splits": [{"train": [0], "validation": [1], "test": ["2"]}]}', "test must be a list of whole numbers"),
+        ('{"splits": [{"train": [0], "validation": [1], "test": [[2]]}]}', "test must be a list of whole numbers"),
+        ('{"splits": [{"train": [0], "validation": [1], "test": [true]}]}', "test must be a list of whole numbers"),
+        ('{"splits": [{"train": [0], "validation": [1], "test": 2}]}', "test must be a list of whole numbers"),
+        ('{"splits": [{"train": [0], "validation": [1], "test": [1' + "0" * 30 + "]}]}", "is no file of splits"),
+        ('{"splits": ' + "[" * 100_000 + "]" * 100_000 + "}", "is no file of splits"),
+        ('{"splits": []}', "has no splits"),
     ],
 )
 def test_broken_files(tmp_path: Path, text: str, message: str) -> None:
@@ -107,3 +116,45 @@ def test_published_folds(tmp_path: Path) -> None:
 def test_a_folder_without_folds(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"has no test_idx-1\.txt"):
         read_splits(tmp_path, GRAPHS)
+
+
+@pytest.mark.parametrize("text", ["1.5", "x", "9" * 30, "1, 2"])
+def test_folds_of_other_than_whole_numbers(text: str, tmp_path: Path) -> None:
+    (tmp_path / "train_idx-1.txt").write_text("0\n1\n")
+    (tmp_path / "test_idx-1.txt").write_text(text)
+    with pytest.raises(ValueError, match=r"test_idx-1\.txt must hold whole numbers, one per line"):
+        read_splits(tmp_path, GRAPHS)
+
+
+def test_an_empty_fold(tmp_path: Path) -> None:
+    (tmp_path / "train_idx-1.txt").write_text("0\n1\n")
+    (tmp_path / "test_idx-1.txt").write_text("\n")
+    with pytest.raises(ValueError, match="fold 1: test has no graphs, at least one is needed"):
+        read_splits(tmp_path, GRAPHS)
+    (tmp_path / "test_idx-1.txt").write_text("2\n")
+    (fold,) = read_splits(tmp_path, GRAPHS)
+    assert [len(part) for part in fold] == [1, 1, 1]  # a ninth of two is less than one graph
+
+
+@pytest.mark.parametrize("kind", ["independent", "powers"])
+def test_few_graphs_split_into_parts_that_are_not_empty(kind: str) -> None:
+    for number in range(3, 12):
+        parts = split(communities(number), 2, kind=kind)
+        assert sorted(np.concatenate(parts).tolist()) == list(range(number))
+        assert [len(part) for part in parts] == [number - 2, 1, 1] if number < 10 else [8, 1, number - 9]
+    for number in (1, 2):
+        with pytest.raises(ValueError, match=f"a split needs at least 3 graphs, communities has {number}"):
+            split(communities(number), 0, kind=kind)
+
+
+def test_few_graphs_of_each_class() -> None:
+    with pytest.raises(ValueError, match="no class of communities has the ten graphs that a stratified split needs"):
+        split(communities(27), 0, kind="stratified")
+    assert [len(part) for part in split(communities(30), 0, kind="stratified")] == [24, 3, 3]
+
+
+def test_negative_numbers_are_named() -> None:
+    with pytest.raises(ValueError, match="replica must be at least 0, got -1"):
+        split(GRAPHS, -1)
+    with pytest.raises(ValueError, match="seed must be at least 0, got -2"):
+        split(GRAPHS, 0, seed=-2)

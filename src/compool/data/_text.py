@@ -1,87 +1,134 @@
-"""Reading columns of numbers from text, fast, with errors that name the line."""
+"""Reading columns of numbers from text, fast, in a stream, with errors that name the line."""
 
-import io
+from collections.abc import Iterator
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compool._jit import jit
 
+BLOCK = 4 << 20  # bytes that are parsed together; no line may be longer
+
+
+class Stream(Protocol):
+    """Bytes that are read one block after another."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next `size` bytes, or fewer at the end."""
+        ...
+
 
 @jit()
-def _parse(text, out):
+def _parse(text, out, last):
     """Fill out [rows, columns]. Returns the number of rows, or −1 − the index of the first line that is wrong."""
-    at = row = line = 0
+    position = row = line = 0
     size = text.size
-    while at < size:
+    while position < size:
         column = 0
-        while at < size and text[at] != 10:  # a line
-            byte = text[at]
+        while position < size and text[position] != 10:  # a line
+            byte = text[position]
             if byte == 32 or byte == 9 or byte == 13:  # space, tab, carriage return
-                at += 1
+                position += 1
                 continue
             if column > 0:
-                if column == out.shape[1] or (byte != 44 and text[at - 1] != 32 and text[at - 1] != 9):
+                if column == out.shape[1] or (byte != 44 and text[position - 1] != 32 and text[position - 1] != 9):
                     return -1 - line
                 if byte == 44:  # the comma between two numbers
-                    at += 1
-                    while at < size and (text[at] == 32 or text[at] == 9):
-                        at += 1
+                    position += 1
+                    while position < size and (text[position] == 32 or text[position] == 9):
+                        position += 1
             sign = 1
-            if at < size and text[at] == 45:
+            if position < size and text[position] == 45:
                 sign = -1
-                at += 1
-            if at == size or text[at] < 48 or text[at] > 57:
+                position += 1
+            if position == size or text[position] < 48 or text[position] > 57:
                 return -1 - line
             value = 0
-            while at < size and 48 <= text[at] <= 57:
-                value = 10 * value + text[at] - 48
+            while position < size and 48 <= text[position] <= 57:
+                value = 10 * value + text[position] - 48
                 if value > 2147483647:
                     return -1 - line
-                at += 1
+                position += 1
             out[row, column] = sign * value
             column += 1
-        at += 1
+        position += 1
         if column == out.shape[1]:
             row += 1
-        elif column > 0 or at < size:  # an empty line is right at the end alone
+        elif column > 0 or position < size or not last:  # an empty line is right at the end of the file alone
             return -1 - line
         line += 1
     return row
 
 
-def integers(text: bytes, name: str, columns: int = 1) -> NDArray[np.int32]:
-    """Rows of integers, separated by commas or blanks; an error names the file and the line."""
-    data = np.frombuffer(text, np.uint8)
-    out = np.empty((np.count_nonzero(data == 10) + 1, columns), np.int32)
-    rows = _parse(data, out)
-    if rows < 0:
-        line = -rows - 1
-        what = "an integer" if columns == 1 else f"{columns} integers"
-        shown = _line(text, line)
-        raise ValueError(f"{name}, line {line + 1}: expected {what}, found {shown!r}")
-    return out[:rows]
+def integers(stream: Stream, name: str, columns: int | None = 1) -> NDArray[np.int32]:
+    """Rows of integers, separated by commas or blanks; an error names the file and the line.
+
+    Args:
+        stream: the text.
+        name: of the file.
+        columns: integers in each row; None: as many as the first row has.
+    """
+    parts, lines = list[NDArray[np.int32]](), 0
+    for text, last in _blocks(stream, name):
+        if columns is None:
+            columns = text.split(b"\n", 1)[0].count(b",") + 1
+        data = np.frombuffer(text, np.uint8)
+        most = min(
+            int(np.count_nonzero(data == 10)), len(text) // (2 * columns)
+        )  # a number takes two bytes with its comma
+        out = np.empty((most + 1, columns), np.int32)
+        number = _parse(data, out, last)
+        if number < 0:
+            line = -number - 1
+            expected = "an integer" if columns == 1 else f"{columns} integers"
+            shown = text.split(b"\n", line + 1)[line].decode("utf-8", "replace")[:60]
+            raise ValueError(f"{name}, line {lines + line + 1}: expected {expected}, found {shown!r}")
+        parts.append(out[:number])
+        lines += number
+    return np.concatenate(parts) if parts else np.empty((0, columns or 1), np.int32)
 
 
-def numbers(text: bytes, name: str) -> NDArray[np.float32]:
+def numbers(stream: Stream, name: str) -> NDArray[np.float32]:
     """Rows of floats, separated by commas; an error names the file and the line."""
-    lines = text.decode("utf-8", "replace").splitlines()
-    while lines and not lines[-1].strip():
-        lines.pop()
-    try:
-        return np.loadtxt(io.StringIO("\n".join(lines)), np.float32, comments=None, delimiter=",", ndmin=2)
-    except ValueError:
-        width = len(lines[0].split(","))
-        for index, line in enumerate(lines):
+    parts, lines, width = list[NDArray[np.float32]](), 0, 0
+    for text, _ in _blocks(stream, name):
+        block = text.decode("utf-8", "replace").splitlines()
+        if first := next(filter(str.strip, block), None):
+            width = width or first.count(",") + 1
             try:
-                wrong = len([float(value) for value in line.split(",")]) != width
-            except ValueError:
-                wrong = True
-            if wrong:
-                message = f"{name}, line {index + 1}: expected {width} numbers, found {line[:60]!r}"
-                raise ValueError(message) from None
-        raise
+                part = np.loadtxt(block, np.float32, comments=None, delimiter=",", ndmin=2)
+            except ValueError as error:
+                raise _wrong_number(block, name, lines, width) or ValueError(f"{name}: {error}") from None
+            if part.shape[1] != width:
+                raise _wrong_number(block, name, lines, width) or ValueError(f"{name} has rows of different lengths")
+            parts.append(part)
+        lines += len(block)
+    return np.concatenate(parts) if parts else np.empty((0, width), np.float32)
 
 
-def _line(text: bytes, index: int) -> str:
-    return text.split(b"\n", index + 1)[index].decode("utf-8", "replace")[:60]
+def _wrong_number(block: list[str], name: str, lines: int, width: int) -> ValueError | None:
+    """The error of the first line of a block that does not have `width` numbers."""
+    for index, line in enumerate(block):
+        try:
+            wrong = len([float(value) for value in line.split(",")]) != width
+        except ValueError:
+            wrong = bool(line.strip())
+        if wrong:
+            return ValueError(f"{name}, line {lines + index + 1}: expected {width} numbers, found {line[:60]!r}")
+    return None
+
+
+def _blocks(stream: Stream, name: str) -> Iterator[tuple[bytes, bool]]:
+    """Blocks of whole lines, and whether it is the last."""
+    rest, block = b"", stream.read(BLOCK)
+    while block:
+        following = stream.read(BLOCK)
+        block = rest + block
+        end = block.rfind(b"\n") + 1 if following else len(block)
+        if end == 0:
+            raise ValueError(
+                f"{name} has a line of more than {BLOCK:,} bytes: {block[:60].decode('utf-8', 'replace')!r}"
+            )
+        yield block[:end], not following
+        rest, block = block[end:], following

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from compool.data import _checks
+
 if TYPE_CHECKING:
     from compool.data.graph_set import GraphSet
 
@@ -23,6 +25,20 @@ class Features:
     """The column of each node's one [N], if the features are one-hot."""
     values: NDArray[np.float32] | None = None
     """The features [N, F], if they are not."""
+
+    def __post_init__(self) -> None:
+        """Check the arrays: columns are indices into a network's weights."""
+        if (self.column is None) == (self.values is None):
+            raise ValueError("features must have either column or values")
+        if self.column is not None:
+            column = _checks.integers("column", self.column, np.int64, "[N]")
+            _checks.in_range("column", column, self.width, f"the {self.width} columns of width")
+            object.__setattr__(self, "column", column)
+        else:
+            values = _checks.floats("values", self.values, "[N, F]")
+            if values.shape[1] != self.width:
+                raise ValueError(f"values must have {self.width} columns, as width says; got {values.shape[1]}")
+            object.__setattr__(self, "values", values)
 
     def dense(self, nodes: slice) -> NDArray[np.float32]:
         """The features of some nodes as a matrix."""
@@ -60,10 +76,10 @@ def features(graphs: "GraphSet", kind: str = "auto") -> Features:
     if kind == "labels":
         if graphs.labels is None:
             raise ValueError(f"{graphs.name} has no node labels; choose other features")
-        return Features(kind, int(graphs.labels.max()) + 1, graphs.labels.astype(np.int64))
+        return Features(kind, int(graphs.labels.max(initial=0)) + 1, graphs.labels.astype(np.int64))
     if kind == "degree":
         distinct, column = np.unique(graphs.degree, return_inverse=True)
         return Features(kind, len(distinct), column)
     if kind == "released":
-        return Features(kind, 4 * int(graphs.degree.max()) + 1, 4 * graphs.degree)
+        return Features(kind, 4 * int(graphs.degree.max(initial=0)) + 1, 4 * graphs.degree)
     return Features(kind, 1, np.zeros(graphs.num_nodes, np.int64))

@@ -1,8 +1,9 @@
 """A set of graphs as flat arrays, and its one-file form."""
 
 import hashlib
-import zipfile
-from collections.abc import Iterator
+import io
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -14,14 +15,23 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from compool._files import whole
+from compool.data import _checks
+from compool.data._archive import Archive, SizeError
 from compool.data.features import Features, features
 
 FORMAT = 1  # of the file that save() writes
+_CHECKSUM = "about_checksum"
 
 
 @dataclass(frozen=True, eq=False)
 class GraphSet:
-    """Many undirected graphs, laid end to end; ``graphs[i]`` is graph i, as a :class:`torch_geometric.data.Data`."""
+    """Many undirected graphs, laid end to end; ``graphs[i]`` is graph i, as a :class:`torch_geometric.data.Data`.
+
+    Arrays of other integers or floats than those listed are converted.
+
+    Raises:
+        ValueError: if the arrays do not fit together, or an index is outside of its graph.
+    """
 
     name: str
     node_ptr: NDArray[np.int64]
@@ -38,6 +48,34 @@ class GraphSet:
     """The attributes of each node [N, A], if nodes have any."""
     looped: NDArray[np.int64] | None = None
     """The nodes that had a self-loop, which is not among the edges, if there are any."""
+
+    def __post_init__(self) -> None:
+        """Check all arrays: loops over them, compiled ones, rely on it."""
+        y = _checks.integers("y", self.y, np.int64, "[G]")
+        node_ptr = _checks.integers("node_ptr", self.node_ptr, np.int64, "[G + 1]")
+        edge_ptr = _checks.integers("edge_ptr", self.edge_ptr, np.int64, "[G + 1]")
+        edge_index = _checks.integers("edge_index", self.edge_index, np.int32, "[2, E]")
+        if not len(y):
+            raise ValueError(f"{self.name} must have at least one graph, but y is empty")
+        _checks.in_range("y", y, _checks.MAX_VALUES, "classes")
+        _checks.pointer("node_ptr", node_ptr, len(y))
+        _checks.pointer("edge_ptr", edge_ptr, len(y))
+        labels, attributes, looped, num_nodes = self.labels, self.attributes, self.looped, int(node_ptr[-1])
+        # Arrays of one row per node come before edges, whose check needs memory for the largest graph's nodes.
+        if labels is not None:
+            labels = _checks.integers("labels", labels, np.int32, "[N]")
+            _checks.rows("labels", labels, num_nodes, "node")
+            _checks.in_range("labels", labels, _checks.MAX_VALUES, "node labels")
+        if attributes is not None:
+            attributes = _checks.floats("attributes", attributes, "[N, A]")
+            _checks.rows("attributes", attributes, num_nodes, "node")
+        if looped is not None:
+            looped = _checks.integers("looped", looped, np.int64, "[nodes with a self-loop]")
+            _checks.in_range("looped", looped, num_nodes, "nodes")
+        _checks.edges(node_ptr, edge_ptr, edge_index)
+        arrays = (node_ptr, edge_ptr, edge_index, y, labels, attributes, looped)
+        for field, array in zip(fields(self)[1:], arrays, strict=True):
+            object.__setattr__(self, field.name, array)
 
     @property
     def num_nodes(self) -> int:
@@ -96,14 +134,15 @@ class GraphSet:
         return (self[index] for index in range(len(self)))
 
     def save(self, path: Path, **about: str) -> None:
-        """Write the set, and notes on it, to one compressed file; there is no half-written one at any time."""
+        """Write the set, notes on it and a checksum to one compressed file, completely or not at all."""
         arrays: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         source, target = arrays.pop("edge_index")
         offset = np.repeat(self.node_ptr[:-1], np.diff(self.edge_ptr))
         arrays["out_degree"] = _narrow(np.bincount(source + offset, minlength=self.num_nodes))
         arrays["target"] = _narrow(target)
-        arrays = {key: value for key, value in arrays.items() if value is not None}
         arrays |= {"format": FORMAT} | {f"about_{key}": value for key, value in about.items()}
+        arrays = {key: np.asarray(value) for key, value in arrays.items() if value is not None}
+        arrays[_CHECKSUM] = np.asarray(_checksum(arrays))  # versions before it was written take it for a note
         with whole(path) as partial, partial.open("wb") as file:
             np.savez_compressed(file, **arrays)
 
@@ -111,24 +150,62 @@ class GraphSet:
     def open(cls, path: Path) -> tuple["GraphSet", dict[str, str]]:
         """Read a set that :meth:`save` wrote, and the notes on it. A file that is damaged is a ValueError."""
         try:
-            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-                arrays = {key: file[key] for key in file.files}
-                found = int(arrays.pop("format", -1))
-                if found == FORMAT:
-                    return cls._decoded(arrays)
-        except (OSError, ValueError, TypeError, EOFError, LookupError, zipfile.BadZipFile) as error:
+            with Archive(path) as archive:
+                archive.require_size(archive.members)
+                arrays = {name.removesuffix(".npy"): _array(archive.read(name)) for name in archive.members}
+            version = int(arrays.pop("format", np.array(-1)))
+            if version == FORMAT:
+                return cls._decoded(arrays)
+        except SizeError:
+            raise
+        except (ValueError, TypeError, LookupError) as error:
             raise ValueError(f"{path} is damaged or no graph set ({error}); delete it") from None
-        raise ValueError(f"{path} has format {found}, this version reads {FORMAT}; delete it")
+        raise ValueError(f"{path} has format {version}, this version reads {FORMAT}; delete it")
 
     @classmethod
-    def _decoded(cls, arrays: dict[str, Any]) -> tuple["GraphSet", dict[str, str]]:
+    def _decoded(cls, arrays: dict[str, NDArray[Any]]) -> tuple["GraphSet", dict[str, str]]:
+        checksum = arrays.pop(_CHECKSUM, None)  # versions before it was written have none
+        if checksum is not None and str(checksum) != _checksum(arrays | {"format": np.asarray(FORMAT)}):
+            raise ValueError("its contents do not match their checksum")
         about = {key.removeprefix("about_"): str(arrays.pop(key)) for key in list(arrays) if key.startswith("about_")}
-        node_ptr, out_degree = arrays["node_ptr"], arrays.pop("out_degree")
-        graph = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
-        local = np.arange(len(out_degree)) - node_ptr[graph]
-        source = np.repeat(local.astype(np.int32), out_degree)
-        edge_index = np.stack([source, arrays.pop("target").astype(np.int32)])
-        return cls(**{**arrays, "name": str(arrays["name"])}, edge_index=edge_index), about
+        name, y, target = str(arrays.pop("name")), arrays["y"], arrays.pop("target")
+        node_ptr = _checks.integers("node_ptr", arrays["node_ptr"], np.int64, "[G + 1]")
+        out_degree = _checks.integers("out_degree", arrays.pop("out_degree"), np.int64, "[N]")
+        target = _checks.integers("target", target, np.int32, "[E]")
+        _checks.pointer("node_ptr", node_ptr, len(y))
+        _checks.rows("out_degree", out_degree, int(node_ptr[-1]), "node")
+        _checks.in_range("out_degree", out_degree, len(target) + 1, "edges")
+        _checks.rows("target", target, int(out_degree.sum()), "edge")
+        local = np.arange(len(out_degree)) - np.repeat(node_ptr[:-1], np.diff(node_ptr))
+        edge_index = np.stack([np.repeat(local.astype(np.int32), out_degree), target])
+        return cls(name=name, edge_index=edge_index, **arrays), about
+
+
+def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Hexadecimal digits that change with any name, type, shape or value."""
+    digest = hashlib.sha256()
+    for key, array in sorted(arrays.items()):
+        digest.update(f"{key} {array.dtype.str} {array.shape} ".encode())
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _array(content: bytearray) -> NDArray[Any]:
+    """The array of an ``npy`` file. Nothing is allocated that the file does not hold, and nothing is unpickled."""
+    stream = io.BytesIO(content)
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version not in ((1, 0), (2, 0)):
+            raise ValueError(f"an array has format {version}")
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran_order, dtype = read_header(stream)
+    except Exception as error:  # numpy has Python's own parser read the header, which raises what it likes
+        raise ValueError(f"the header of an array is damaged: {error}") from None
+    if dtype.kind not in "iufU" or fortran_order or min(shape, default=0) < 0:
+        raise ValueError(f"an array of {dtype} is not expected")
+    if math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
+        raise ValueError(f"an array of shape {shape} is cut off")
+    return np.frombuffer(content, dtype, offset=stream.tell()).reshape(shape)
 
 
 def _narrow(values: NDArray[Any]) -> NDArray[Any]:

@@ -33,7 +33,7 @@ class Split(NamedTuple):
 
 
 def split(graphs: GraphSet, replica: int, seed: int = 0, kind: str = "independent") -> Split:
-    """The split of one replica: 80 % of the graphs train, 10 % validate, 10 % test.
+    """The split of one replica: 80 % of the graphs train, 10 % validate, 10 % test; of fewer than ten, one and one.
 
     It depends on the name and size of the set, the seed and the replica's number alone (and on the classes, if it is
     stratified), so that every method and machine has the same.
@@ -53,17 +53,26 @@ def split(graphs: GraphSet, replica: int, seed: int = 0, kind: str = "independen
     """
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
+    for name, value in (("replica", replica), ("seed", seed)):
+        if value < 0:
+            raise ValueError(f"{name} must be at least 0, got {value}")
+    if len(graphs) < len(PARTS):
+        raise ValueError(f"a split needs at least {len(PARTS)} graphs, {graphs.name} has {len(graphs)}")
     if kind == "powers":
         order = once = _generator(graphs.name, seed, 0).permutation(len(graphs))
         for _ in range(replica):
             order = order[once]
-        return _cut(order)
+        return _cut(order, least=1)
     random = _generator(graphs.name, seed, replica)
     if kind == "independent":
-        return _cut(random.permutation(len(graphs)))
+        return _cut(random.permutation(len(graphs)), least=1)
     members = [np.flatnonzero(graphs.y == label) for label in range(graphs.num_classes)]
     by_class = [_cut(random.permutation(member)) for member in members]
     parts = [random.permutation(np.concatenate([each[part] for each in by_class])) for part in range(3)]
+    if not all(map(len, parts)):
+        raise ValueError(
+            f"no class of {graphs.name} has the ten graphs that a stratified split needs; choose kind 'independent'"
+        )
     return Split(*parts)
 
 
@@ -72,9 +81,10 @@ def _generator(name: str, seed: int, replica: int) -> np.random.Generator:
     return np.random.default_rng([int.from_bytes(digest[:8], "little"), seed, replica])
 
 
-def _cut(order: NDArray[np.int64]) -> Split:
-    first = int(0.8 * len(order))
-    second = first + int(0.1 * len(order))
+def _cut(order: NDArray[np.int64], least: int = 0) -> Split:
+    """80 %, 10 % and the rest of some graphs; at least so many validate, and as many test."""
+    first = min(int(0.8 * len(order)), len(order) - 2 * least)
+    second = first + max(int(0.1 * len(order)), least)
     return Split(order[:first], order[first:second], order[second:])
 
 
@@ -100,9 +110,11 @@ def read_splits(path: Path, graphs: GraphSet, seed: int = 0) -> list[Split]:
         return splits
     try:
         rows = json.loads(path.read_text())["splits"]
-        splits = [Split(*(np.array(row[part], np.int64) for part in PARTS)) for row in rows]
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        splits = [Split(*(_indices(row[part], part) for part in PARTS)) for row in rows]
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(f"{path} is no file of splits ({type(error).__name__}: {error})") from None
+    if not splits:
+        raise ValueError(f"{path} has no splits")
     for index, (one, row) in enumerate(zip(splits, rows, strict=True)):
         _check(one, graphs, f"{path}, split {index}")
         if row.get("checksum", one.checksum) != one.checksum:
@@ -110,19 +122,28 @@ def read_splits(path: Path, graphs: GraphSet, seed: int = 0) -> list[Split]:
     return splits
 
 
+def _indices(values: Any, part: str) -> NDArray[np.int64]:
+    """A list of whole numbers as an array; numpy by itself would round fractions and read strings."""
+    if not isinstance(values, list) or not all(type(value) is int for value in values):
+        raise TypeError(f"{part} must be a list of whole numbers")
+    return np.array(values, np.int64)
+
+
 def _read_fold(folder: Path, graphs: GraphSet, fold: int, seed: int) -> Split:
     def indices(part: str) -> NDArray[np.int64]:
+        path = folder / f"{part}_idx-{fold}.txt"
         try:
-            return np.loadtxt(folder / f"{part}_idx-{fold}.txt", np.int64, ndmin=1)
-        except ValueError as error:
-            raise ValueError(f"{folder / f'{part}_idx-{fold}.txt'}: {error}") from None
+            return np.array(path.read_text().split(), np.int64)
+        except (ValueError, OverflowError):
+            raise ValueError(f"{path} must hold whole numbers, one per line") from None
 
     train, test = indices("train"), indices("test")
     if (folder / f"validation_idx-{fold}.txt").exists():
         validation = indices("validation")
     else:
         order = _generator(graphs.name, seed, fold).permutation(train)
-        validation, train = order[: len(train) // 9], order[len(train) // 9 :]
+        number = max(1, len(train) // 9)
+        validation, train = order[:number], order[number:]
     found = Split(train, validation, test)
     _check(found, graphs, f"{folder}, fold {fold}")
     return found
@@ -136,3 +157,6 @@ def _check(one: Split, graphs: GraphSet, where: str) -> None:
     if len(np.unique(every)) < len(every):
         twice = np.flatnonzero(np.bincount(every) > 1)[0]
         raise ValueError(f"{where}: graph {twice} is there twice")
+    for part, indices in zip(PARTS, one, strict=True):
+        if not len(indices):
+            raise ValueError(f"{where}: {part} has no graphs, at least one is needed")

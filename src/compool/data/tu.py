@@ -1,29 +1,35 @@
 """Data sets in the TU layout (https://chrsmrrs.github.io/datasets), from wherever they are."""
 
 import difflib
-import lzma
+import logging
 import os
 import re
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from compool.data._text import integers, numbers
+from compool.data._archive import Archive, DamagedError
+from compool.data._text import Stream, integers, numbers
 from compool.data.graph_set import GraphSet
 
-_Read = Callable[[str], bytes | None]  # of a suffix such as "A": the bytes of NAME_A.txt, or None
+_log = logging.getLogger(__name__)
+_SUFFIXES = ("A", "graph_indicator", "graph_labels", "node_labels", "node_attributes")
+_Read = Callable[[str], Stream | None]  # of a suffix such as "A": the bytes of NAME_A.txt, or None
 
 
 def load(name: str, data: Path | str | None = None) -> GraphSet:
     """Load a set by name.
 
     It is parsed once and cached in one file, ``NAME.npz``, in the folder that the variable ``COMPOOL_CACHE`` names, or
-    ``~/.cache/compool``. That file can be copied elsewhere and stands for the set there.
+    ``~/.cache/compool``. That file can be copied elsewhere and stands for the set there. A cached file that is damaged
+    is made again; a cache folder that cannot be written to is a warning.
+
+    A zip file that unpacks to more than 4 GiB, or to more than 256 MiB and 200 times its own size, is refused, unless
+    the variable ``COMPOOL_MAX_UNPACKED_MB`` allows as much.
 
     Args:
         name: as in the TU collection, for instance ``"NCI1"``.
@@ -34,7 +40,7 @@ def load(name: str, data: Path | str | None = None) -> GraphSet:
         raise ValueError(f"a data set's name has letters, digits and . _ + - only; got {name!r}")
     cached = cache_folder() / f"{name}.npz"
     if data is None:
-        if cached.exists():
+        if os.path.exists(cached):  # Path.exists raises where the folder must not be read
             return GraphSet.open(cached)[0]
         with tempfile.TemporaryDirectory(prefix="compool-") as folder:
             return _cached(name, _download(name, Path(folder)), cached)
@@ -46,15 +52,17 @@ def _cached(name: str, source: Path, cached: Path) -> GraphSet:
     if source.suffix == ".npz":
         return GraphSet.open(source)[0]
     signature = _signature(source)
-    if cached.exists():
-        try:
-            graphs, about = GraphSet.open(cached)
-            if about.get("source") == signature:
-                return graphs
-        except ValueError:
-            cached.unlink()  # of another format, or damaged: made anew from the source
+    try:
+        graphs, about = GraphSet.open(cached)
+        if about.get("source") == signature:
+            return graphs
+    except (ValueError, OSError):
+        pass  # missing, of another format, or damaged: made again from the source
     graphs = parse(name, source)
-    graphs.save(cached, source=signature)
+    try:
+        graphs.save(cached, source=signature)
+    except OSError as error:  # the data are worth more
+        _log.warning("%s cannot be written (%s): %s is parsed again next time", cached, error, source)
     return graphs
 
 
@@ -110,31 +118,29 @@ def _signature(source: Path) -> str:
 def parse(name: str, source: Path) -> GraphSet:
     """Parse the text files of a set in a zip file or a folder."""
     if source.is_dir():
+        with ExitStack() as opened:
 
-        def read(suffix: str) -> bytes | None:
-            path = source / f"{name}_{suffix}.txt"
-            return path.read_bytes() if path.is_file() else None
+            def read(suffix: str) -> Stream | None:
+                path = source / f"{name}_{suffix}.txt"
+                return opened.enter_context(path.open("rb")) if path.is_file() else None
 
-        return _parse(name, read)
+            return _parse(name, read)
     try:
-        with zipfile.ZipFile(source) as archive:
-            members = {member.rpartition("/")[2]: member for member in archive.namelist()}
-
-            def unzip(suffix: str) -> bytes | None:
-                member = members.get(f"{name}_{suffix}.txt")
-                return None if member is None else archive.read(member)
-
-            return _parse(name, unzip)
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+        with Archive(source) as archive:
+            paths = {path.rpartition("/")[2]: path for path in archive.members}
+            wanted = {suffix: paths[f"{name}_{suffix}.txt"] for suffix in _SUFFIXES if f"{name}_{suffix}.txt" in paths}
+            archive.require_size(wanted.values())
+            return _parse(name, lambda suffix: archive.open(wanted[suffix]) if suffix in wanted else None)
+    except DamagedError as error:
         raise ValueError(f"{source} is cut off or damaged: {error}") from None
 
 
 def _parse(name: str, read: _Read) -> GraphSet:
     def column(suffix: str) -> NDArray[np.int32]:
-        text = read(suffix)
-        if text is None:
+        stream = read(suffix)
+        if stream is None:
             raise FileNotFoundError(f"{name} has no {name}_{suffix}.txt")
-        return integers(text, f"{name}_{suffix}.txt")[:, 0]
+        return integers(stream, f"{name}_{suffix}.txt")[:, 0]
 
     graph = column("graph_indicator") - 1
     wrong = np.flatnonzero(np.diff(graph, prepend=graph[:1]) < 0)
@@ -151,13 +157,12 @@ def _parse(name: str, read: _Read) -> GraphSet:
 
     edge_index, edge_ptr, looped = _edges(name, read, graph, node_ptr)
     labels = attributes = None
-    if (text := read("node_labels")) is not None:
-        columns = text.split(b"\n", 1)[0].count(b",") + 1
-        rows = integers(text, f"{name}_node_labels.txt", columns)
+    if (stream := read("node_labels")) is not None:
+        rows = integers(stream, f"{name}_node_labels.txt", columns=None)
         _as_many(name, "node_labels", rows, len(graph))
         labels = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
-    if (text := read("node_attributes")) is not None:
-        attributes = numbers(text, f"{name}_node_attributes.txt")
+    if (stream := read("node_attributes")) is not None:
+        attributes = numbers(stream, f"{name}_node_attributes.txt")
         _as_many(name, "node_attributes", attributes, len(graph))
     classes = np.unique(y, return_inverse=True)[1].astype(np.int64)
     return GraphSet(name, node_ptr, edge_ptr, edge_index, classes, labels, attributes, looped)
@@ -173,11 +178,10 @@ def _edges(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64] | None]:
     """Edges in order, each once, numbered within their graph; their offsets; nodes with self-loops."""
     file, num_nodes = f"{name}_A.txt", len(graph)
-    text = read("A")
-    if text is None:
+    stream = read("A")
+    if stream is None:
         raise FileNotFoundError(f"{name} has no {file}")
-    pairs = integers(text, file, columns=2)
-    del text
+    pairs = integers(stream, file, columns=2)
     pairs -= 1
     source, target = pairs[:, 0], pairs[:, 1]
     outside = (pairs < 0).any(1) | (pairs >= num_nodes).any(1)

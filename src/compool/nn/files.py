@@ -1,8 +1,12 @@
 """Trained networks as files."""
 
+import inspect
 import json
+import math
 import os
+import typing
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -12,6 +16,7 @@ from compool._files import whole
 from compool.nn.network import GIN, Network
 
 _KINDS: dict[str, type[torch.nn.Module]] = {"Network": Network, "GIN": GIN}
+_FLOATS = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
 
 
 def save_network(network: torch.nn.Module, path: str | os.PathLike[str], **about: str) -> None:
@@ -35,21 +40,89 @@ def save_network(network: torch.nn.Module, path: str | os.PathLike[str], **about
 def load_network(path: str | os.PathLike[str]) -> torch.nn.Module:
     """Read a network that :func:`save_network` wrote, in evaluation mode; a ValueError if the file is no such thing.
 
+    Settings and shapes are compared before anything is allocated, so that a small file cannot ask for much memory.
+
     Example:
         >>> path = getfixture("tmp_path") / "network.safetensors"
         >>> save_network(Network("CPCL", in_channels=3, hidden=8, num_classes=2), path)
         >>> load_network(path).settings["layers"]
         'CPCL'
     """
+    if Path(path).is_dir():
+        raise ValueError(f"{path} is a folder; name a file that save_network wrote")
     try:
         with safe_open(path, framework="pt") as file:
-            notes = file.metadata() or {}
+            kind, settings = _described(file.metadata() or {}, path)
+            dtype = _require_fit(kind, settings, file)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ValueError(f"{path} is damaged or no safetensors file ({error})") from None
-    if notes.get("compool") not in _KINDS:
-        raise ValueError(f"{path} holds no network of compool")
-    dtype = next(tensor.dtype for tensor in tensors.values() if tensor.is_floating_point())
-    network: torch.nn.Module = _KINDS[notes["compool"]](**json.loads(notes["settings"])).to(dtype)
+    except _MisfitError as error:
+        raise ValueError(f"{path} holds a network that cannot be loaded: {error}; save it again") from None
+    network = kind(**settings).to(dtype)
     network.load_state_dict(tensors)
     return network.eval()
+
+
+class _MisfitError(Exception):
+    """Settings or tensors of a file are not those of a network."""
+
+
+def _described(notes: dict[str, str], path: str | os.PathLike[str]) -> tuple[type[torch.nn.Module], dict[str, Any]]:
+    """The class of a file's network, and its settings, of the right names and types."""
+    if notes.get("compool") not in _KINDS:
+        raise ValueError(f"{path} holds no network of compool")
+    kind = _KINDS[notes["compool"]]
+    try:
+        settings = json.loads(notes.get("settings", ""))
+    except (ValueError, RecursionError) as error:
+        raise _MisfitError(f"its settings are no JSON ({error})") from None
+    if not isinstance(settings, dict):
+        raise _MisfitError(f"its settings must be a JSON object, got {str(settings)[:60]!r}")
+    parameters = {name: value for name, value in inspect.signature(kind).parameters.items() if name != "self"}
+    for name in settings.keys() - parameters.keys():
+        raise _MisfitError(f"its settings have {name[:60]!r}, which {kind.__name__} has not")
+    for name, parameter in parameters.items():
+        if name in settings:
+            _require_type(name, settings[name], parameter.annotation)
+        elif parameter.default is parameter.empty:
+            raise _MisfitError(f"its settings lack {name!r}")
+    return kind, settings
+
+
+def _require_type(name: str, value: Any, expected: Any) -> None:
+    """A setting must be of its type; numbers must be finite, and integers positive (there may be no layers)."""
+    types = typing.get_args(expected) or (expected,)
+    fits = type(value) in types or (float in types and type(value) is int) or (bool in types and value in (0, 1))
+    if type(value) is int and int in types:
+        fits = value >= (0 if name == "depth" else 1)
+    if type(value) is float:
+        fits = fits and math.isfinite(value)
+    if not fits:
+        expected = getattr(expected, "__name__", None) or str(expected)
+        raise _MisfitError(f"its setting {name} must be {expected}, in range; got {str(value)[:60]!r}")
+
+
+def _require_fit(kind: type[torch.nn.Module], settings: dict[str, Any], file: Any) -> torch.dtype:
+    """Compare the file's tensors with the network's, before memory is allocated for either; the type of its floats."""
+    slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+    stored = {name: tuple(part.get_shape()) for name, part in slices.items()}
+    layers = max(len(settings.get("layers", "")), settings.get("depth", 0))
+    if layers > len(stored):  # each has a tensor at least
+        raise _MisfitError(f"its settings say {layers} layers, but it has {len(stored)} tensors")
+    try:
+        with torch.device("meta"):
+            expected = kind(**settings).state_dict()
+    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
+        raise _MisfitError(str(error).splitlines()[0]) from None
+    for name in sorted(expected.keys() ^ stored.keys()):
+        raise _MisfitError(f"tensor {name[:60]!r} is {'missing' if name in expected else 'not of this network'}")
+    floats = {part.get_dtype() for name, part in slices.items() if expected[name].is_floating_point()}
+    if len(floats) != 1 or not floats <= _FLOATS.keys():
+        raise _MisfitError(f"its weights must be of one type of {', '.join(_FLOATS)}; got {', '.join(sorted(floats))}")
+    for name, tensor in expected.items():
+        if stored[name] != tuple(tensor.shape):
+            raise _MisfitError(f"tensor {name!r} must have the shape {list(tensor.shape)}, got {list(stored[name])}")
+        if not tensor.is_floating_point() and slices[name].get_dtype() != "I64":
+            raise _MisfitError(f"tensor {name!r} must hold I64, got {slices[name].get_dtype()}")
+    return _FLOATS[floats.pop()]

@@ -92,6 +92,8 @@ class Network(torch.nn.Module):
             )
         if jump and body[-1] not in CONVOLUTIONS:
             raise ValueError(f"with jump=True, a convolution must stand before the first L; got {layers!r}")
+        if not ratio > 0:  # a whole number keeps so many nodes
+            raise ValueError(f"ratio must be above 0, got {ratio}")
         _check(readout, dropout, num_classes)
         self.letters, self.dropout, self.readout, self.jump = layers, dropout, readout, jump
         self.squash = squash and num_classes > 2

@@ -1,0 +1,123 @@
+"""Reading zip files from elsewhere: in a stream, within limits, and whatever is wrong with one is a single error."""
+
+import errno
+import lzma
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+SETTING = "COMPOOL_MAX_UNPACKED_MB"
+MAX_UNPACKED = 4 << 30
+MAX_RATIO = 200  # of what a file unpacks to and its own size, from UNSUSPICIOUS bytes; COLLAB's is 35
+UNSUSPICIOUS = 256 << 20
+
+# What zipfile and the decompressors raise. Of bz2, an OSError has no number; EINVAL is that of an impossible offset.
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(EOFError, LookupError, MemoryError, OSError, OverflowError, RuntimeError, ValueError),
+)
+
+
+class DamagedError(ValueError):
+    """A zip file cannot be read; the message says why, without the file's name."""
+
+
+class SizeError(ValueError):
+    """A zip file unpacks to more than the limits allow."""
+
+
+class Archive:
+    """A zip file that is open for reading."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _damage():
+            self._zip = zipfile.ZipFile(path)
+            self.members = {info.filename: info for info in self._zip.infolist()}
+        """The members by name."""
+
+    def __enter__(self) -> "Archive":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._zip.close()
+
+    def require_size(self, names: Iterable[str]) -> None:
+        """Raise a :class:`SizeError` if some members would unpack to more than the limits allow.
+
+        Sizes are those that the file states; zipfile does not unpack more than that of any member.
+        """
+        unpacked, packed = sum(self.members[name].file_size for name in names), self.path.stat().st_size
+        if (limit := _limit()) is not None:
+            if unpacked <= limit:
+                return
+            reason = f"and {SETTING} allows {_megabytes(limit)}"
+        elif unpacked > MAX_UNPACKED:
+            reason = f"at most {_megabytes(MAX_UNPACKED)} is allowed"
+        elif unpacked > UNSUSPICIOUS and unpacked > MAX_RATIO * packed:
+            reason = f"{unpacked // packed} times its size, at most {MAX_RATIO} is allowed"
+        else:
+            return
+        more = -(-unpacked // 1_000_000)
+        raise SizeError(
+            f"{self.path} unpacks to {_megabytes(unpacked)}, {reason}; if you trust it, set {SETTING}={more}"
+        )
+
+    def open(self, name: str) -> "Member":
+        """Open a member, to be read in a stream."""
+        info = self.members[name]
+        if info.flag_bits & 1:
+            raise ValueError(f"{self.path}: {name} is encrypted; unpack it, and give the folder instead")
+        with _damage():
+            return Member(self._zip.open(info))
+
+    def read(self, name: str) -> bytearray:
+        """The whole content of a member, writable."""
+        content, stream = bytearray(), self.open(name)
+        while block := stream.read(1 << 20):
+            content += block
+        return content
+
+
+class Member:
+    """A member of an archive that is open for reading."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+
+    def read(self, size: int) -> bytes:
+        """The next `size` bytes, or fewer at the end."""
+        with _damage():
+            return self._stream.read(size)
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise  # the file may be fine, but the disk or the permissions are not
+        raise DamagedError(str(error) or type(error).__name__) from None
+
+
+def _limit() -> int | None:
+    """The limit that the user has set, in bytes."""
+    text = os.environ.get(SETTING, "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{SETTING} must be a whole number of megabytes, got {text!r}")
+    return int(text) * 1_000_000
+
+
+def _megabytes(size: int) -> str:
+    return f"{-(-size // 1_000_000):,} MB"

@@ -1,0 +1,127 @@
+"""What the arrays of a set must be, so that no loop reads outside of them."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compool._jit import jit
+
+MAX_VALUES = 1_000_000  # of classes, and of node labels, which become one-hot features
+MAX_NODES = np.iinfo(np.int32).max  # of a graph
+_RANGE, _LOOP, _ORDER, _REVERSE = range(1, 5)
+
+
+def integers(name: str, values: Any, dtype: type[np.signedinteger[Any]], shape: str) -> NDArray[Any]:
+    """An array of integers as `dtype`; `shape` is ``"[N]"`` or ``"[2, E]"``, say."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must hold integers, got {array.dtype}")
+    if array.ndim != shape.count(",") + 1 or (shape.startswith("[2,") and len(array) != 2):
+        raise ValueError(f"{name} must have the shape {shape}, got {list(array.shape)}")
+    if array.dtype != dtype:
+        _within(name, array, np.iinfo(dtype).min, np.iinfo(dtype).max)
+        array = array.astype(dtype)
+    return array
+
+
+def floats(name: str, values: Any, shape: str) -> NDArray[np.float32]:
+    """An array of numbers as float32."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{name} must hold numbers, got {array.dtype}")
+    if array.ndim != shape.count(",") + 1:
+        raise ValueError(f"{name} must have the shape {shape}, got {list(array.shape)}")
+    return array.astype(np.float32, copy=False)
+
+
+def in_range(name: str, values: NDArray[Any], end: int, of: str) -> None:
+    """All values must lie in 0..end − 1."""
+    if values.size and end <= 0:
+        raise ValueError(f"{name} must be empty, as there are no {of}; got {values.size} values")
+    _within(name, values, 0, end - 1, f", {of}")
+
+
+def _within(name: str, values: NDArray[Any], low: int, high: int, of: str = "") -> None:
+    if values.size and not (low <= int(values.min()) and int(values.max()) <= high):
+        wrong = int(values.min()) if int(values.min()) < low else int(values.max())
+        raise ValueError(f"{name} must lie in {low}..{high}{of}; got {wrong}")
+
+
+def pointer(name: str, values: NDArray[np.int64], graphs: int) -> None:
+    """Offsets of the graphs: from 0 on, never decreasing."""
+    if len(values) != graphs + 1:
+        raise ValueError(f"{name} must have one entry more than y, {graphs + 1}; got {len(values)}")
+    if values[0] != 0:
+        raise ValueError(f"{name} must begin with 0, got {values[0]}")
+    if (wrong := np.flatnonzero(values[1:] < values[:-1])).size:
+        raise ValueError(f"{name} must not decrease, but does after entry {wrong[0]}")
+
+
+def rows(name: str, values: NDArray[Any], number: int, of: str) -> None:
+    """There must be one row per node, say."""
+    if len(values) != number:
+        raise ValueError(f"{name} must have {number} rows, one per {of}; got {len(values)}")
+
+
+def edges(node_ptr: NDArray[np.int64], edge_ptr: NDArray[np.int64], edge_index: NDArray[np.int32]) -> None:
+    """Edges within their graphs, sorted, each once and in both directions, without self-loops.
+
+    The offsets must have been checked.
+    """
+    if edge_index.shape[1] != edge_ptr[-1]:
+        raise ValueError(
+            f"edge_index must have edge_ptr[-1] = {edge_ptr[-1]} columns, one per edge; got {edge_index.shape[1]}"
+        )
+    largest = int(np.diff(node_ptr).max(initial=0))
+    if largest > MAX_NODES:
+        raise ValueError(f"node_ptr must give a graph at most {MAX_NODES} nodes, got {largest}")
+    wrong, graph, edge = _first_wrong(node_ptr, edge_ptr, edge_index[0], edge_index[1], np.empty(largest, np.int64))
+    if not wrong:
+        return
+    size, pair = int(node_ptr[graph + 1] - node_ptr[graph]), tuple(edge_index[:, edge].tolist())
+    what = {
+        _RANGE: f"nodes of graph {graph} are 0..{size - 1}" if size else f"graph {graph} has no nodes",
+        _LOOP: "self-loops are not allowed; list their nodes in `looped`",
+        _ORDER: "edges of a graph must be sorted by source and target, each once",
+        _REVERSE: f"graph {graph} has this edge in one direction only",
+    }[wrong]
+    raise ValueError(f"edge_index, column {edge}: {what}; got {pair}")
+
+
+@jit()
+def _first_wrong(
+    node_ptr: NDArray[np.int64],
+    edge_ptr: NDArray[np.int64],
+    source: NDArray[np.int32],
+    target: NDArray[np.int32],
+    cursor: NDArray[np.int64],
+) -> tuple[int, int, int]:
+    """What is wrong with the first edge that is (0 if nothing), its graph and its number; O(N + E)."""
+    for graph in range(node_ptr.size - 1):
+        size = node_ptr[graph + 1] - node_ptr[graph]
+        begin, end = edge_ptr[graph], edge_ptr[graph + 1]
+        if begin == end:
+            continue
+        for node in range(size):
+            cursor[node] = end
+        for edge in range(begin, end):
+            i, j = source[edge], target[edge]
+            if i < 0 or i >= size or j < 0 or j >= size:
+                return _RANGE, graph, edge
+            if i == j:
+                return _LOOP, graph, edge
+            if edge > begin and (i < source[edge - 1] or (i == source[edge - 1] and j <= target[edge - 1])):
+                return _ORDER, graph, edge
+            if edge == begin or i != source[edge - 1]:
+                cursor[i] = edge
+        # Edges (i, j) come by ascending i, as do the entries of row j: the next one there must be i.
+        for edge in range(begin, end):
+            i, j = source[edge], target[edge]
+            reverse = cursor[j]
+            if reverse >= end or source[reverse] != j or target[reverse] > i:
+                return _REVERSE, graph, edge
+            if target[reverse] < i:
+                return _REVERSE, graph, reverse
+            cursor[j] += 1
+    return 0, 0, 0
