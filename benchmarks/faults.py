@@ -22,6 +22,7 @@ import json
 import os
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ if _BOUNDSCHECK:  # before numba is imported; its cache does not tell checked lo
 
 import torch
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 console = Console(width=160)
@@ -83,9 +85,39 @@ def run_calls(args: argparse.Namespace) -> tuple[bool, dict[str, Any]]:
         listed = Table("target", "kind", "calls", "seed", "error", "where", "what was bad", title="distinct faults")
         for fault in faults:
             row = (fault.target, fault.kind, str(len(fault.seeds)), str(fault.seeds[0]))
-            listed.add_row(*row, fault.error, fault.where, fault.example[:200])
-        console.print(listed, markup=False)
+            listed.add_row(*row, *map(escape, (fault.error, fault.where, fault.example[:200])))
+        console.print(listed)
     return bool(faults), {"calls": counts, "faults": [vars(fault) for fault in faults]}
+
+
+def run_flips(args: argparse.Namespace) -> tuple[bool, dict[str, Any]]:
+    import flips
+
+    count = args.count or 1000
+    progress, counts = Progress(count * len(flips.FILES)), {name: Counter[str]() for name in flips.FILES}
+    distinct: dict[tuple[str, str, str], list[str]] = {}
+    for name, seed, outcome in flips.run(count, args.seed, args.timeout):
+        kind = outcome["kind"]
+        counts[name][kind] += 1
+        if kind in (*flips.FAULTS, "silent"):
+            error = outcome.get("error", "read as other contents")
+            distinct.setdefault((name, kind, error.partition(":")[0]), []).append(
+                f"{seed}: {outcome['notes']}; {error}"
+            )
+        progress.step(kind in flips.FAULTS)
+    table = Table("", title=f"{count:,} single bit flips in each file, seed {args.seed}")
+    for kind in flips.KINDS:
+        table.add_column(kind, justify="right")
+    for name, found in counts.items():
+        table.add_row(name, *(f"{found[kind]:,}" if found[kind] else "" for kind in flips.KINDS))
+    console.print(table)
+    if distinct:
+        listed = Table("file", "kind", "flips", "first", title="distinct faults")
+        for (name, kind, _), examples in distinct.items():
+            listed.add_row(name, kind, f"{len(examples):,}", escape(examples[0]))
+        console.print(listed)
+    failed = any(found[kind] for found in counts.values() for kind in flips.FAULTS)
+    return failed, {"flips": counts, "faults": [[*key, *examples[:5]] for key, examples in distinct.items()]}
 
 
 def main() -> None:
@@ -100,7 +132,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    failed, found = {"calls": run_calls}[args.part](args)
+    failed, found = {"calls": run_calls, "flips": run_flips}[args.part](args)
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(found, indent=1))

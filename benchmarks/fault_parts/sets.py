@@ -283,7 +283,7 @@ def steps(draw: Draw) -> Thunk:
     kind = draw.pick(("auto", "labels", "degree", "one"))
     arguments = draw.spoil({"graphs": torch.tensor([[[0, 1], [2, -1]]])}, {"graphs": "indices"})
     how = {
-        "device": draw.pick(("cpu", "meta", "nowhere", "cuda:99")),
+        "device": draw.pick(("cpu", "meta", "nowhere")),
         "dtype": draw.pick((torch.float64, torch.long, 3)),
     }
     if not (draw.changes and draw.chance(0.2)):
