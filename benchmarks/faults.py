@@ -120,6 +120,28 @@ def run_flips(args: argparse.Namespace) -> tuple[bool, dict[str, Any]]:
     return failed, {"flips": counts, "faults": [[*key, *examples[:5]] for key, examples in distinct.items()]}
 
 
+def run_kills(args: argparse.Namespace) -> tuple[bool, dict[str, Any]]:
+    import kills
+
+    count = args.count or 100
+    progress, total = Progress(count), Counter[str]()
+    noted: dict[int, dict[str, int]] = {}  # studies in which something was wrong, by seed
+    for seed, counts in kills.run(count, args.seed):
+        total += counts
+        if wrong := {name: counts[name] for name in (*kills.FAULTS, *kills.NOTED) if counts[name]}:
+            noted[seed] = wrong
+        progress.step(any(counts[fault] for fault in kills.FAULTS))
+    table = Table(title=f"{count:,} studies killed and rerun, seed {args.seed}")
+    names = ("studies", "kills", "kills with runs stored", "resumed blocks", *kills.FAULTS, *kills.NOTED)
+    for name in names:
+        table.add_column(name, justify="right")
+    table.add_row(*(f"{total[name]:,}" for name in names))
+    console.print(table)
+    for seed, wrong in noted.items():
+        console.print(f"seed {seed}: {', '.join(f'{name} {number}' for name, number in wrong.items())}")
+    return any(total[fault] for fault in kills.FAULTS), {"kills": total, "noted": noted}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=["calls", "flips", "kills"])
@@ -132,7 +154,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    failed, found = {"calls": run_calls, "flips": run_flips}[args.part](args)
+    failed, found = {"calls": run_calls, "flips": run_flips, "kills": run_kills}[args.part](args)
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(found, indent=1))
