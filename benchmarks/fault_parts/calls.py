@@ -202,8 +202,8 @@ def distinct(outcomes: Iterable[tuple[int, children.Outcome]]) -> list[Fault]:
         if outcome["kind"] not in FAULTS:
             continue
         error, where = outcome.get("error", ""), outcome.get("where", "")
-        kind = error.split("(")[0].split(":")[0] if outcome["kind"] != "wrong" else error.split(":")[0]
-        key = (outcome["target"], outcome["kind"], kind, where)
+        what = "" if outcome["kind"] == "crash" else error.split(":")[0]  # a damaged heap shows in many ways
+        key = (outcome["target"], outcome["kind"], what, where)
         fault = found.setdefault(key, Fault(outcome["target"], outcome["kind"], error, where, [], outcome["notes"]))
         fault.seeds.append(seed)
         if len(outcome["notes"]) < len(fault.example):
