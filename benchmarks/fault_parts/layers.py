@@ -104,7 +104,6 @@ def settings_of_pooling(draw: Draw, graph: Graph) -> dict[str, Any]:
     if draw.changes and draw.chance(0.1):
         kinds = {"threshold": "real", "dropout": "real", "quantile": "real", "ratio": "real", "max_size": "size"}
         draw.spoil(settings, kinds | {"edge_dim": "size"})
-        draw.asked_size = False
     return settings
 
 
