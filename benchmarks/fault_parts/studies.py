@@ -1,0 +1,40 @@
+"""Small studies: few generated graphs, few replicas and epochs, a checkpoint after each epoch."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+from unittest import mock
+
+from compool import study
+from compool.data import GraphSet, communities
+from compool.study import checkpoint, planning
+
+GRAPHS = 36
+
+
+@cache
+def graphs() -> GraphSet:
+    """The data set."""
+    return communities(GRAPHS)
+
+
+@contextmanager
+def small() -> Iterator[None]:
+    """Studies of the generated communities take few graphs, and write a checkpoint after each epoch."""
+    with (
+        mock.patch.object(planning, "load", return_value=graphs()),
+        mock.patch.object(checkpoint, "EVERY", 0.0),
+        mock.patch.object(checkpoint, "SHARE", 1e9),
+    ):
+        yield
+
+
+def recipe(method: str, **changes: Any) -> study.Recipe:
+    """A recipe of few epochs and channels."""
+    return study.recipe(method, "communities", **{"epochs": 3, "hidden": 4, "halve": 2, "dropout": 0.3} | changes)
+
+
+def comparable(runs: Sequence[study.Run]) -> list[dict[str, Any]]:
+    """Runs without what differs from one training of the same replica to the next."""
+    return [{key: value for key, value in vars(run).items() if key not in ("seconds", "finished")} for run in runs]
