@@ -1,3 +1,4 @@
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -105,6 +106,15 @@ def test_what_is_missing_or_failed_is_said() -> None:
         "NCI1: paired tests of component and gin use the 1 splits that both have.",
     )
     assert collect(made).rows[0].results["component"].tests == [80.0, 70.0]
+
+
+def test_a_large_replica_takes_no_memory() -> None:
+    tracemalloc.start()
+    found = warned([*runs("component", [0.8]), *runs("gin", [0.5]), example(5 * 10**7, method="gin")])
+    used = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert "NCI1, component: 50000000 of 50000001 runs are missing." in found
+    assert used < 10**7
 
 
 def test_other_pooling_in_our_networks_is_apart() -> None:

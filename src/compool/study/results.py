@@ -229,12 +229,11 @@ def _gaps(rows: Sequence[Row], methods: Sequence[str]) -> Iterable[str]:
             without.setdefault(" or ".join(absent), []).append(row.title)
     yield from (f"No runs of {absent}: {', '.join(titles)}." for absent, titles in without.items())
     for row in rows:
-        wanted = {run.replica for result in row.results.values() for run in result.runs}
-        wanted |= set(range(max(wanted) + 1))
+        wanted = 1 + max(run.replica for result in row.results.values() for run in result.runs)
         for method, result in row.results.items():
-            lacking = len(wanted - {run.replica for run in result.runs})
+            lacking = wanted - len({run.replica for run in result.runs})
             if lacking:
-                yield f"{row.title}, {method}: {lacking} of {len(wanted)} runs are missing."
+                yield f"{row.title}, {method}: {lacking} of {wanted} runs are missing."
             if result.failed:
                 yield f"{row.title}, {method}: {result.failed} of {len(result.runs)} runs failed; they are not counted."
         for method, found in row.comparisons.items():
