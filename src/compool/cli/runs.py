@@ -123,6 +123,7 @@ def runs(
     from rich.console import Console
 
     from compool.study.export import write_csv
+    from compool.study.same_data import told_apart
     from compool.study.store import Store
 
     if not store.exists():
@@ -138,6 +139,8 @@ def runs(
         write_csv(found, sys.stdout, curves)
     else:
         Console().print(_summary(found))
+        for warning in told_apart(found)[1]:
+            Console().print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command(epilog="Examples:  `compool add results/runs/*.csv.gz --store study.sqlite`")
@@ -165,12 +168,14 @@ def _summary(found: Sequence[Any]) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
+    from compool.study.same_data import told_apart
+
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("data set", "method", "recipe", "runs", "test %", "kept %", "seconds"):
         justify: Any = "right" if "%" in heading or heading == "seconds" else "left"
         table.add_column(heading, justify=justify, no_wrap=heading != "recipe", overflow="fold")
     groups: dict[tuple[Any, ...], list[Any]] = {}
-    for one in found:
+    for one in told_apart(found)[0]:
         groups.setdefault((one.dataset, one.method, one.recipe, one.recipe_checksum, one.seed), []).append(one)
     for (dataset, method, recipe, _, seed), mine in groups.items():
         tests = [one.test for one in mine if one.status == "done" and one.test is not None]

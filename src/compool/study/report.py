@@ -12,7 +12,7 @@ from compool.study.drawing import draw
 from compool.study.figures import figures
 from compool.study.formats import as_csv, latex, markdown
 from compool.study.levels import LARGEST, Shown, look
-from compool.study.networks import chosen_run, model_path, network_of, recipe_of
+from compool.study.networks import chosen_run, model_path, network_of, recipe_of, require_same_data
 from compool.study.page import graph_page, report_page
 from compool.study.pick import BEST
 from compool.study.plotting import save, write
@@ -120,12 +120,13 @@ def _graphs(
             continue
         try:
             recipe = recipe_of(run)
-            name = recipe.files or dataset
-            if dataset != "communities" and folder is None and name not in tu.available(tu.cache_folder()):
+            name = recipe.files or recipe.dataset
+            if name != "communities" and folder is None and name not in tu.available(tu.cache_folder()):
                 raise ValueError(f"{name} is not here; name its folder by --data")
             said(f"looking into {dataset}")
-            network, about = network_of(run, store, folder, told)
             graphs = planning.load(recipe, folder)
+            require_same_data(run, graphs)
+            network, about = network_of(run, store, folder, told)
             features = data.features(graphs, recipe.features)
             shown += [look(network, graphs, index, features, about=about) for index in _examples(graphs)]
         except (ValueError, OSError, RuntimeError) as error:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from compool.data import paper
 from compool.study.pick import BEST, HOW, at_epoch, check, lacks
 from compool.study.recipe import INSTEAD, METHODS
-from compool.study.statistics import LEVEL, Comparison, Summary, compare, describe, holm, t_test
+from compool.study.same_data import told_apart
+from compool.study.statistics import LEVEL, TEST_TO_TRAIN, Comparison, Summary, compare, describe, holm, t_test
 from compool.study.store import Run
 
 OURS = "component"
@@ -106,7 +107,10 @@ class Row:
         if ours is None or not ours.tests:
             return {}
         others = {method: result for method, result in self.results.items() if method != OURS and result.tests}
-        return {method: compare(ours.tests, other.tests, _pairs(ours, other)) for method, other in others.items()}
+        return {
+            method: compare(ours.tests, other.tests, _pairs(ours, other), _test_to_train(ours, other))
+            for method, other in others.items()
+        }
 
     @cached_property
     def best(self) -> tuple[str, ...]:
@@ -181,6 +185,8 @@ class Study:
 def collect(runs: Iterable[Run], pick: str = BEST) -> Study:
     """Sort runs into rows of results, in the order of the paper, and note what is missing, failed or mixed.
 
+    Runs of other data under the name of a data set are another data set: see :mod:`compool.study.same_data`.
+
     Where runs of one data set, method and recipe have different settings or seeds, those with most runs are taken; of
     equals, those of the lowest seed, then the latest. `pick` says which epoch counts: see :mod:`compool.study.pick`.
 
@@ -190,9 +196,10 @@ def collect(runs: Iterable[Run], pick: str = BEST) -> Study:
     """
     check(pick)
     groups: dict[tuple[str, str, str], dict[tuple[str, int], list[Run]]] = {}
-    number, lacking = 0, Counter[str]()
-    for run in runs:
-        number += 1
+    lacking = Counter[str]()
+    apart, mixed_data = told_apart(list(runs))
+    number = len(apart)
+    for run in apart:
         if missing := lacks(run, pick):
             lacking[missing] += 1
             continue
@@ -202,6 +209,7 @@ def collect(runs: Iterable[Run], pick: str = BEST) -> Study:
     if left_out and not groups:
         raise ValueError(f"{', '.join(left_out)}, which the rule {pick} needs; {HOW[next(iter(lacking))]}")
     warnings = [f"{one} and are left out." for one in left_out] if groups else ["There are no runs."]
+    warnings += mixed_data
     rows: dict[tuple[str, str], dict[str, Result]] = {}
     for dataset, recipe, method in sorted(groups, key=_order):
         variants = groups[dataset, recipe, method]
@@ -258,6 +266,19 @@ def _pairs(one: Result, other: Result) -> list[tuple[float, float]]:
     theirs = {(run.replica, run.split_checksum): run.test for run in other.done}
     mine = ((run.test, theirs.get((run.replica, run.split_checksum))) for run in one.done)
     return [(100 * a, 100 * b) for a, b in mine if a is not None and b is not None]
+
+
+def _test_to_train(one: Result, other: Result) -> float:
+    """Graphs that test, for each that trains: the mean over the splits that both have.
+
+    Runs that do not say how large their split was, as older versions stored them, are of the paper's protocol.
+    """
+    theirs = {(run.replica, run.split_checksum): run for run in other.done}
+    both = [(run, theirs[key]) for run in one.done if (key := (run.replica, run.split_checksum)) in theirs]
+    sized = [mine if mine.train_graphs else its for mine, its in both]  # of the same split: one of them may say
+    return fmean(
+        [run.test_graphs / run.train_graphs if run.train_graphs else TEST_TO_TRAIN for run in sized] or [TEST_TO_TRAIN]
+    )
 
 
 def _order(key: tuple[str, str, str]) -> tuple[Any, ...]:
