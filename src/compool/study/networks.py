@@ -12,7 +12,7 @@ from compool.study import planning
 from compool.study import run as training
 from compool.study.levels import Shown, look
 from compool.study.planning import Block
-from compool.study.recipe import Recipe, recipe
+from compool.study.recipe import IMPLIED, Recipe, recipe
 from compool.study.results import OURS, Study, collect
 from compool.study.run import Report
 from compool.study.store import Run, Store
@@ -109,7 +109,7 @@ def chosen_run(study: Study, dataset: str, recipe: str = "", replica: int | None
 def recipe_of(run: Run) -> Recipe:
     """The recipe that a run was trained by."""
     try:
-        return Recipe(**run.settings)
+        return Recipe(**IMPLIED | run.settings)
     except TypeError:
         raise ValueError(f"the settings of {run.dataset} {run.method} are of another version of compool") from None
 
