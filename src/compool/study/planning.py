@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import torch
 
 from compool import data
 from compool.study import checkpoint
+from compool.study.machine import free_memory, num_cpus
 from compool.study.recipe import Recipe
 from compool.study.store import Store
 
@@ -108,9 +108,8 @@ def here(device: str = "auto", workers: int | None = None) -> Place:
         raise ValueError(f"device must be cpu, cuda or auto; got {device}")
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError("there is no CUDA device that this torch can use; device cpu or auto goes without")
-    workers = workers or (len(os.sched_getaffinity(0)) if device == "cpu" else 1)
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return Place(device, workers, (torch.cuda.mem_get_info()[0] if device == "cuda" else free) // workers)
+    workers = workers or (num_cpus() if device == "cpu" else 1)
+    return Place(device, workers, (torch.cuda.mem_get_info()[0] if device == "cuda" else free_memory()) // workers)
 
 
 def load(recipe: Recipe, folder: Path | None) -> data.GraphSet:
