@@ -6,16 +6,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from compool.cli import app
 from compool.data import communities
 from compool.nn import Network, save_network
-from compool.study import Store
+from compool.study import Block, Store, recipe
 from tests.data.test_tu import write
 from tests.study.test_results import runs, three
 from tests.study.test_store import example
@@ -197,6 +199,71 @@ def test_mistakes_are_told_in_a_line(arguments: list[str], message: str) -> None
     assert result.exit_code == 2
     assert result.stderr.startswith(message)
     assert result.stderr.count("\n") == 1
+
+
+def fail(error: BaseException) -> Callable[..., None]:
+    """A function that raises, as a library does: not compool's own code."""
+
+    def raising(*_: object, **__: object) -> None:
+        raise error
+
+    return raising
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("CUDA error: an illegal memory access was encountered\nCompile with TORCH_USE_CUDA_DSA"),
+        ValueError("too many values to unpack (expected 2)"),
+    ],
+)
+def test_errors_of_ours_show_where_they_come_from(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setattr("compool.study.plan", fail(error))
+    result = run.invoke(app, ["run", "--store", "none.sqlite"])
+    lines = result.stderr.splitlines()
+    assert result.exit_code == 1
+    assert lines[0] == "Traceback (most recent call last):"
+    assert "in raising" in result.stderr
+    assert lines[-1].startswith(f"compool: {type(error).__name__}: {str(error).splitlines()[0]}")
+    assert lines[-1].endswith("(this is a bug in compool or in a library: please report the traceback)")
+
+
+def test_a_bug_in_the_midst_of_our_code_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python itself raises, in a line of compool."""
+    one = recipe("gin", "communities")
+    monkeypatch.setattr("compool.study.plan", lambda *_: Block(one, 0, (0, 1), variants=(one,)).members)
+    result = run.invoke(app, ["run", "--store", "none.sqlite"])
+    assert result.exit_code == 1
+    assert "zip(self.recipes, self.replicas, strict=True)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (PermissionError(13, "Permission denied", "/data"), "compool: [Errno 13] Permission denied: '/data'"),
+        (MemoryError(), "compool: out of memory; a smaller batch (--set batch=N) or fewer --workers take less"),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB. GPU 0 has"),
+            "compool: CUDA out of memory; a smaller batch (--set batch=N) or fewer --workers take less",
+        ),
+    ],
+)
+def test_errors_of_the_machine_are_one_line(monkeypatch: pytest.MonkeyPatch, error: Exception, line: str) -> None:
+    monkeypatch.setattr("compool.study.plan", fail(error))
+    result = run.invoke(app, ["run", "--store", "none.sqlite"])
+    assert (result.exit_code, result.stderr.strip()) == (2, line)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_debug(before: bool) -> None:
+    wrong, env = ["run", "--replicas", "0"], {"COMPOOL_DEBUG": "1"}
+    asked = run.invoke(app, ["--debug", *wrong] if before else [*wrong, "--debug"])
+    for result in (asked, run.invoke(app, wrong, env=env)):
+        assert result.exit_code == 2
+        assert result.stderr.startswith("Traceback")
+        assert "planning.py" in result.stderr
+        assert result.stderr.splitlines()[-1] == "compool: replicas must be at least 1, got 0"
+    assert "Traceback" not in run.invoke(app, wrong, env={"COMPOOL_DEBUG": "0"}).stderr
 
 
 def test_report(tmp_path: Path) -> None:

@@ -106,8 +106,6 @@ def run(
         noted = any(one.checkpoint and one.checkpoint.exists() for one in plan)
         kept = f", those under way in {checkpoint.folder(store)}" if noted else ""
         raise stop(f"stopped; finished blocks are in {store}{kept}; the same command goes on from there", 130) from None
-    except (ValueError, OSError, RuntimeError) as error:
-        raise stop(str(error)) from None
 
 
 @app.command(epilog="Examples:  `compool runs`,  `compool runs --csv > runs.csv`,  `compool runs --json --curves`")
@@ -128,10 +126,7 @@ def runs(
 
     if not store.exists():
         raise stop(f"--store {store} is not there; compool run makes one")
-    try:
-        found = list(Store(store).runs())
-    except ValueError as error:
-        raise stop(str(error)) from None
+    found = list(Store(store).runs())
     if as_json:
         rows = [{key: value for key, value in vars(one).items() if curves or key != "curves"} for one in found]
         print(json.dumps(rows, indent=1))
@@ -152,11 +147,8 @@ def add(
     from compool.study.export import read_csv
     from compool.study.store import Store
 
-    try:
-        found = [run for path in exported for run in read_csv(path)]
-        new = Store(store).add(found)
-    except (ValueError, OSError) as error:
-        raise stop(str(error)) from None
+    found = [run for path in exported for run in read_csv(path)]
+    new = Store(store).add(found)
     print(f"{new} of {len(found)} runs added to {store}" + ("; the others were there" if new < len(found) else ""))
 
 

@@ -142,7 +142,7 @@ def execute(
             if isinstance(error.cause, MemoryError | torch.OutOfMemoryError):
                 raise error.cause from None
             node = mailbox.node(key) or "a node"
-            raise RuntimeError(f"{mailbox.blocks[key].name} on {node}: {_last_line(error.cause)}") from None
+            raise RuntimeError(f"{mailbox.blocks[key].name} on {node}: {_last_line(error.cause)}") from error
         except ray.exceptions.RayError as error:
             if isinstance(error, ray.exceptions.OutOfMemoryError) and len(mailbox.blocks[key].replicas) > 1:
                 raise MemoryError from None  # Ray ended it before the machine had none left
