@@ -1,12 +1,15 @@
 import csv
+import errno
 import io
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 
@@ -243,6 +246,10 @@ def test_a_bug_in_the_midst_of_our_code_is_one(monkeypatch: pytest.MonkeyPatch) 
         (PermissionError(13, "Permission denied", "/data"), "compool: [Errno 13] Permission denied: '/data'"),
         (MemoryError(), "compool: out of memory; a smaller batch (--set batch=N) or fewer --workers take less"),
         (
+            RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: y"),
+            "compool: out of memory; a smaller batch (--set batch=N) or fewer --workers take less",
+        ),
+        (
             torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB. GPU 0 has"),
             "compool: CUDA out of memory; a smaller batch (--set batch=N) or fewer --workers take less",
         ),
@@ -285,6 +292,41 @@ def test_report(tmp_path: Path) -> None:
     result = run.invoke(app, ["report", "--store", str(path), "--out", str(tmp_path / "file")])
     assert result.exit_code == 2
     assert result.stderr == f"compool: --out {tmp_path / 'file'} is no folder\n"
+
+
+def test_a_full_disk_while_figures_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line that names the file, and nothing half-written; the runs are as they were."""
+    path, out, before = tmp_path / "study.sqlite", tmp_path / "here", three()
+    Store(path).add(before)
+
+    def full(figure: object, target: Path, **_: object) -> None:
+        target.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
+    result = run.invoke(app, ["report", "--store", str(path), "--out", str(out)])
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"compool: {out}/figures/accuracy.png cannot be written: No space left on device; the runs are safe in {path}, "
+        f"and `compool report --store {path} --out {out}` tries again\n"
+    )
+    assert not list((out / "figures").iterdir())
+    assert sorted(Store(path).runs(), key=str) == sorted(before, key=str)
+
+
+def test_a_store_with_damaged_curves_and_a_column_too_many(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    Store(path).add(three())
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("ALTER TABLE runs ADD COLUMN note TEXT")
+        connection.execute("UPDATE runs SET curves = 'nonsense' WHERE replica = 0")
+    command = [sys.executable, "-c", "from compool.cli import app; app()", "report", "--store", str(path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stderr.splitlines() == [
+        f"{path} has columns that compool does not know, and ignores: note",
+        f"{path}: the curves of 3 runs are damaged and left out (first: NCI1, component, fast, replica 0)",
+    ]
+    assert "81.5 ± 1.3" in result.stdout
 
 
 def test_show_without_any_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,8 +27,9 @@ def is_the_user_s(error: BaseException) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory was lacking; by name, as torch takes long to import."""
-    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    """Whether memory was lacking; by name, as torch takes long to import, and by text, as it has no type on the CPU."""
+    by_name = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return by_name or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
 
 
 def in_a_line(error: BaseException) -> str:
@@ -40,7 +41,7 @@ def in_a_line(error: BaseException) -> str:
     """
     text = " ".join(str(error).split("\n")).strip()
     if is_out_of_memory(error):
-        what = text.partition(". ")[0] or "out of memory"
+        what = text.partition(". ")[0] if text.startswith("CUDA") else "out of memory"
         return f"{what}; a smaller batch (--set batch=N) or fewer --workers take less"
     if not is_the_user_s(error):
         return f"{type(error).__name__}: {text} (this is a bug in compool or in a library: please report the traceback)"

@@ -63,7 +63,11 @@ def write_report(
         def told(block: Any, epoch: int, curves: Any) -> None:
             status.update(f"training {block.name}, to look into graphs: epoch {epoch} of {block.recipe.epochs}")
 
-        return report(store, out, data, graphs, status.update, told, pick)
+        try:
+            return report(store, out, data, graphs, status.update, told, pick)
+        except OSError as error:
+            again = f"compool report --store {store}" + ("" if out is None else f" --out {out}")
+            raise OSError(f"{error}; the runs are safe in {store}, and `{again}` tries again") from None
 
 
 @app.command(
