@@ -121,7 +121,7 @@ def runs(
     from rich.console import Console
 
     from compool.study.export import write_csv
-    from compool.study.same_data import told_apart
+    from compool.study.same_data import separate_data
     from compool.study.store import Store
 
     if not store.exists():
@@ -134,7 +134,7 @@ def runs(
         write_csv(found, sys.stdout, curves)
     else:
         Console().print(_summary(found))
-        for warning in told_apart(found)[1]:
+        for warning in separate_data(found)[1]:
             Console().print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -160,14 +160,14 @@ def _summary(found: Sequence[Any]) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
-    from compool.study.same_data import told_apart
+    from compool.study.same_data import separate_data
 
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("data set", "method", "recipe", "runs", "test %", "kept %", "seconds"):
         justify: Any = "right" if "%" in heading or heading == "seconds" else "left"
         table.add_column(heading, justify=justify, no_wrap=heading != "recipe", overflow="fold")
     groups: dict[tuple[Any, ...], list[Any]] = {}
-    for one in told_apart(found)[0]:
+    for one in separate_data(found)[0]:
         groups.setdefault((one.dataset, one.method, one.recipe, one.recipe_checksum, one.seed), []).append(one)
     for (dataset, method, recipe, _, seed), mine in groups.items():
         tests = [one.test for one in mine if one.status == "done" and one.test is not None]

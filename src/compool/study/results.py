@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from compool.data import paper
 from compool.study.pick import BEST, HOW, at_epoch, check, lacks
 from compool.study.recipe import INSTEAD, METHODS
-from compool.study.same_data import told_apart
+from compool.study.same_data import separate_data
 from compool.study.statistics import LEVEL, TEST_TO_TRAIN, Comparison, Summary, compare, describe, holm, t_test
 from compool.study.store import Run
 
@@ -197,7 +197,7 @@ def collect(runs: Iterable[Run], pick: str = BEST) -> Study:
     check(pick)
     groups: dict[tuple[str, str, str], dict[tuple[str, int], list[Run]]] = {}
     lacking = Counter[str]()
-    apart, mixed_data = told_apart(list(runs))
+    apart, mixed_data = separate_data(list(runs))
     number = len(apart)
     for run in apart:
         if missing := lacks(run, pick):
@@ -268,17 +268,16 @@ def _pairs(one: Result, other: Result) -> list[tuple[float, float]]:
     return [(100 * a, 100 * b) for a, b in mine if a is not None and b is not None]
 
 
-def _test_to_train(one: Result, other: Result) -> float:
+def _test_to_train(ours: Result, theirs: Result) -> float:
     """Graphs that test, for each that trains: the mean over the splits that both have.
 
     Runs that do not say how large their split was, as older versions stored them, are of the paper's protocol.
     """
-    theirs = {(run.replica, run.split_checksum): run for run in other.done}
-    both = [(run, theirs[key]) for run in one.done if (key := (run.replica, run.split_checksum)) in theirs]
-    sized = [mine if mine.train_graphs else its for mine, its in both]  # of the same split: one of them may say
-    return fmean(
-        [run.test_graphs / run.train_graphs if run.train_graphs else TEST_TO_TRAIN for run in sized] or [TEST_TO_TRAIN]
-    )
+    other = {(run.replica, run.split_checksum): run for run in theirs.done}
+    pairs = [(run, other[key]) for run in ours.done if (key := (run.replica, run.split_checksum)) in other]
+    sized = [first if first.train_graphs else second for first, second in pairs]  # of one split: either may say
+    ratios = [run.test_graphs / run.train_graphs if run.train_graphs else TEST_TO_TRAIN for run in sized]
+    return fmean(ratios) if ratios else TEST_TO_TRAIN
 
 
 def _order(key: tuple[str, str, str]) -> tuple[Any, ...]:

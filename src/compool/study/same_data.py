@@ -23,7 +23,7 @@ _KINDS = (
 )
 
 
-def told_apart(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+def separate_data(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
     """Name the data set of runs so that other data, or other splits from a file of the same name, are another data set.
 
     The data with most runs keep the name; of equals, those of the latest run. Runs without a checksum, which older
@@ -34,7 +34,7 @@ def told_apart(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
         checksum among others.
 
     Example:
-        >>> told_apart([])
+        >>> separate_data([])
         ([], [])
     """
     renamed, warnings = list(runs), list[str]()

@@ -179,7 +179,9 @@ def spread(found: Summary) -> str:
 
 def _ratios(study: Study) -> str:
     """Graphs that test, for each that trains, over all comparisons."""
-    ratios = sorted({found.ratio for row in study.rows for found in row.comparisons.values()} or {TEST_TO_TRAIN})
+    ratios = sorted(
+        {comparison.ratio for row in study.rows for comparison in row.comparisons.values()} or {TEST_TO_TRAIN}
+    )
     low, high = f"{ratios[0]:.3g}", f"{ratios[-1]:.3g}"
     return low if low == high else f"{low} to {high}"
 
