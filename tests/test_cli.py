@@ -1,21 +1,26 @@
 import csv
+import errno
 import io
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from compool.cli import app
 from compool.data import communities
 from compool.nn import Network, save_network
-from compool.study import Store
+from compool.study import Block, Store, recipe
 from tests.data.test_tu import write
 from tests.study.test_results import runs, three
 from tests.study.test_store import example
@@ -199,6 +204,75 @@ def test_mistakes_are_told_in_a_line(arguments: list[str], message: str) -> None
     assert result.stderr.count("\n") == 1
 
 
+def fail(error: BaseException) -> Callable[..., None]:
+    """A function that raises, as a library does: not compool's own code."""
+
+    def raising(*_: object, **__: object) -> None:
+        raise error
+
+    return raising
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("CUDA error: an illegal memory access was encountered\nCompile with TORCH_USE_CUDA_DSA"),
+        ValueError("too many values to unpack (expected 2)"),
+    ],
+)
+def test_errors_of_ours_show_where_they_come_from(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setattr("compool.study.plan", fail(error))
+    result = run.invoke(app, ["run", "--store", "none.sqlite"])
+    lines = result.stderr.splitlines()
+    assert result.exit_code == 1
+    assert lines[0] == "Traceback (most recent call last):"
+    assert "in raising" in result.stderr
+    assert lines[-1].startswith(f"compool: {type(error).__name__}: {str(error).splitlines()[0]}")
+    assert lines[-1].endswith("(this is a bug in compool or in a library: please report the traceback)")
+
+
+def test_a_bug_in_the_midst_of_our_code_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python itself raises, in a line of compool."""
+    one = recipe("gin", "communities")
+    monkeypatch.setattr("compool.study.plan", lambda *_: Block(one, 0, (0, 1), variants=(one,)).members)
+    result = run.invoke(app, ["run", "--store", "none.sqlite"])
+    assert result.exit_code == 1
+    assert "zip(self.recipes, self.replicas, strict=True)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (PermissionError(13, "Permission denied", "/data"), "compool: [Errno 13] Permission denied: '/data'"),
+        (MemoryError(), "compool: out of memory; a smaller batch (--set batch=N) or fewer --workers take less"),
+        (
+            RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: y"),
+            "compool: out of memory; a smaller batch (--set batch=N) or fewer --workers take less",
+        ),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB. GPU 0 has"),
+            "compool: CUDA out of memory; a smaller batch (--set batch=N) or fewer --workers take less",
+        ),
+    ],
+)
+def test_errors_of_the_machine_are_one_line(monkeypatch: pytest.MonkeyPatch, error: Exception, line: str) -> None:
+    monkeypatch.setattr("compool.study.plan", fail(error))
+    result = run.invoke(app, ["run", "--store", "none.sqlite"])
+    assert (result.exit_code, result.stderr.strip()) == (2, line)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_debug(before: bool) -> None:
+    wrong, env = ["run", "--replicas", "0"], {"COMPOOL_DEBUG": "1"}
+    asked = run.invoke(app, ["--debug", *wrong] if before else [*wrong, "--debug"])
+    for result in (asked, run.invoke(app, wrong, env=env)):
+        assert result.exit_code == 2
+        assert result.stderr.startswith("Traceback")
+        assert "planning.py" in result.stderr
+        assert result.stderr.splitlines()[-1] == "compool: replicas must be at least 1, got 0"
+    assert "Traceback" not in run.invoke(app, wrong, env={"COMPOOL_DEBUG": "0"}).stderr
+
+
 def test_report(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     Store(path).add([*three(dataset="[red]own[/]"), *runs("gin", [0.5, None], dataset="NCI1")])
@@ -218,6 +292,41 @@ def test_report(tmp_path: Path) -> None:
     result = run.invoke(app, ["report", "--store", str(path), "--out", str(tmp_path / "file")])
     assert result.exit_code == 2
     assert result.stderr == f"compool: --out {tmp_path / 'file'} is no folder\n"
+
+
+def test_a_full_disk_while_figures_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line that names the file, and nothing half-written; the runs are as they were."""
+    path, out, before = tmp_path / "study.sqlite", tmp_path / "here", three()
+    Store(path).add(before)
+
+    def full(figure: object, target: Path, **_: object) -> None:
+        target.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
+    result = run.invoke(app, ["report", "--store", str(path), "--out", str(out)])
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"compool: {out}/figures/accuracy.png cannot be written: No space left on device; the runs are safe in {path}, "
+        f"and `compool report --store {path} --out {out}` tries again\n"
+    )
+    assert not list((out / "figures").iterdir())
+    assert sorted(Store(path).runs(), key=str) == sorted(before, key=str)
+
+
+def test_a_store_with_damaged_curves_and_a_column_too_many(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    Store(path).add(three())
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("ALTER TABLE runs ADD COLUMN note TEXT")
+        connection.execute("UPDATE runs SET curves = 'nonsense' WHERE replica = 0")
+    command = [sys.executable, "-c", "from compool.cli import app; app()", "report", "--store", str(path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stderr.splitlines() == [
+        f"{path} has columns that compool does not know, and ignores: note",
+        f"{path}: the curves of 3 runs are damaged and left out (first: NCI1, component, fast, replica 0)",
+    ]
+    assert "81.5 ± 1.3" in result.stdout
 
 
 def test_show_without_any_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from compool.study.export import read_csv
+from compool.study.recipe import IMPLIED, Recipe, recipe
 from compool.study.results import collect
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -43,3 +44,12 @@ def test_the_accuracy_table() -> None:
 
     study = collect(run for path in FILES for run in read_csv(path))
     assert as_csv(accuracy(study.compared)) == (RESULTS / "report/tables/accuracy.csv").read_text(encoding="utf-8")
+
+
+def test_the_runs_are_those_of_their_settings() -> None:
+    """So that a study that holds them trains none of them again."""
+    for path in FILES:
+        run = read_csv(path)[0]
+        assert Recipe(**IMPLIED | run.settings).checksum == run.recipe_checksum, path.name
+        if run.recipe != "tuned":
+            assert recipe(run.method, run.dataset, run.recipe).checksum == run.recipe_checksum, path.name

@@ -97,6 +97,24 @@ def test_plots_respond(browser: Browser, page: Path) -> None:
     browser.wait(f"document.querySelector('.here path.curve').getAttribute('d') !== '{before}'")
 
 
+@pytest.mark.parametrize(("curve", "text"), [("validation_loss", "0.7123"), ("loss", "0.001234"), ("test", "50.0")])
+def test_tooltips_of_losses_have_four_digits(browser: Browser, tmp_path: Path, curve: str, text: str) -> None:
+    curves = {"loss": [0.0012344] * 3, "validation": [0.5] * 3, "validation_loss": [0.7123] * 3, "test": [0.5] * 3}
+    study = collect(runs("component", [0.5, 0.5], curves=curves | {"kept": [[0.5]] * 3}))
+    page = tmp_path / "index.html"
+    page.write_text(report_page(study, tables(study), [], "study.sqlite", []), encoding="utf-8")
+    browser.open(page, "data-0")
+    browser.wait("document.querySelectorAll('.here path.curve').length === 1")
+    browser.run(f"document.querySelector('.here button[data-curve={curve}]').click()")
+    x, y = browser.run(
+        "(() => { const area = document.querySelector('.here [data-curves] svg > rect'); area.scrollIntoView();"
+        " const b = area.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"
+    )
+    browser.move(x, y)
+    browser.wait("!document.getElementById('tip').hidden")
+    assert f"component {text} ({text} … {text})" in browser.run("document.getElementById('tip').textContent")
+
+
 def shown(letters: str) -> Shown:
     torch.manual_seed(1)
     return look(nn.Network(letters, 4, 8, 3), data.communities(9), 0)

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib.util import find_spec
@@ -238,6 +238,55 @@ def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
         result.stderr.strip()
         == "compool: --ray needs Ray, which is not installed: pip install -c constraints.txt '.[ray]'"
     )
+
+
+@needs_ray
+def test_a_report_that_fails_does_not_end_the_listener(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not in its thread, nor for the messages that come with it, nor for those that come later."""
+
+    class Messages:
+        def __init__(self) -> None:
+            self.waiting: list[Any] = []
+
+        def size(self) -> int:
+            return len(self.waiting)
+
+        def get_nowait_batch(self, number: int) -> list[Any]:
+            taken, self.waiting = self.waiting[:number], self.waiting[number:]
+            return taken
+
+        def shutdown(self, force: bool) -> None:
+            pass
+
+    monkeypatch.setattr(cluster, "OFTEN", 0.01)
+    queue, seen = Messages(), []
+    rows: list[list[Any]] = [[], [], [], [], []]
+
+    def report(block: study.Block, epoch: int, curves: Any) -> None:
+        seen.append((block.replicas, epoch))
+        if epoch == 1:
+            raise OSError("no terminal")
+
+    with cluster._Mailbox(queue, report) as mailbox:
+        first, second = (mailbox.expect(study.Block(recipe(), 0, (replica,))) for replica in range(2))
+        queue.waiting = [(first, "a", 1, rows), (second, "b", 1, rows)]
+        wait_for(lambda: len(seen) == 2)
+        queue.waiting = [(first, "a", 2, rows)]
+        wait_for(lambda: len(seen) == 3)
+        assert mailbox.thread.is_alive()
+        queue.waiting = [(second, "c", 1, rows)]
+        assert mailbox.node(second) == "c"  # and not in the thread that asks
+    assert seen == [((0,), 1), ((1,), 1), ((0,), 2), ((1,), 1)]
+    assert caplog.messages == ["the report of an epoch failed"] * 3
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_other_nodes() -> None:

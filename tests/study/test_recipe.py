@@ -1,11 +1,14 @@
 import os
-from dataclasses import replace
+import sys
+from dataclasses import MISSING, asdict, fields, replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from compool.data import features, load
-from compool.study import METHODS, recipe, recipes, variants
+from compool.study import METHODS, Recipe, recipe, recipes, variants
+from compool.study.recipe import IMPLIED
 
 # Parameters as the paper counts them; IMDB with the feature widths of its released code
 PAPER = {
@@ -139,6 +142,31 @@ def test_settings_at_their_defaults_do_not_change_the_checksum() -> None:
     assert recipe("component", "NCI1", ratio=0.5, jump=False).checksum == one.checksum
     assert recipe("component", "NCI1", jump=True).checksum != one.checksum
     assert one.checksum == "8d1db5b9797ffb8f"  # runs that are stored are found by it
+
+
+def test_a_default_that_is_changed_makes_other_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module as a later version may have it: its recipes are not the old ones, unless they say what these did."""
+    later = ModuleType("later_recipe")
+    monkeypatch.setitem(sys.modules, later.__name__, later)
+    source = Path(sys.modules[Recipe.__module__].__file__ or "").read_text(encoding="utf-8")
+    changed = source.replace("ratio: float = 0.5", "ratio: float = 0.6").replace(
+        "shuffle: bool = True", "shuffle: bool = False"
+    )
+    changed = changed.replace("    jump: bool = False\n", "    jump: bool = False\n    rounds: int = 1\n")
+    changed = changed.replace('"jump": False,', '"jump": False, "rounds": 1,')
+    exec(compile(changed, later.__name__, "exec"), vars(later))
+    new, old = later.recipe("topk", "NCI1"), recipe("topk", "NCI1")
+    assert (new.ratio, new.shuffle, new.rounds) == (0.6, False, 1)
+    assert new.checksum != old.checksum
+    assert later.recipe("topk", "NCI1", ratio=0.5).checksum != old.checksum
+    assert later.recipe("topk", "NCI1", ratio=0.5, shuffle=True).checksum == old.checksum
+    stored = {key: value for key, value in asdict(old).items() if key not in ("ratio", "shuffle", "rounds")}
+    assert later.Recipe(**later.IMPLIED | stored).checksum == old.checksum  # a run that is older than these settings
+
+
+def test_every_setting_with_a_default_is_implied() -> None:
+    """Else a new setting would make all old runs those of other recipes."""
+    assert [field.name for field in fields(Recipe) if field.default is not MISSING] == list(IMPLIED)
 
 
 @pytest.mark.parametrize("setting", ["lr", "speed=3", "lr=fast", "=3"])

@@ -1,3 +1,5 @@
+import math
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -6,7 +8,7 @@ import pytest
 from compool.study import Run
 from compool.study.pick import PICKS
 from compool.study.results import Study, collect
-from compool.study.tables import accuracy
+from compool.study.tables import accuracy, p_values
 from tests.study.test_store import example
 
 
@@ -107,6 +109,15 @@ def test_what_is_missing_or_failed_is_said() -> None:
     assert collect(made).rows[0].results["component"].tests == [80.0, 70.0]
 
 
+def test_a_large_replica_takes_no_memory() -> None:
+    tracemalloc.start()
+    found = warned([*runs("component", [0.8]), *runs("gin", [0.5]), example(5 * 10**7, method="gin")])
+    used = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert "NCI1, component: 50000000 of 50000001 runs are missing." in found
+    assert used < 10**7
+
+
 def test_other_pooling_in_our_networks_is_apart() -> None:
     plain = [*runs("component", [0.8, 0.7], dataset="COLLAB"), *runs("gin", [0.5, 0.6], dataset="COLLAB")]
     study = collect([*plain, *runs("component", [0.8, 0.7]), *runs("none", [0.7, 0.8]), *runs("topk", [0.1, 0.2])])
@@ -142,6 +153,67 @@ def test_of_several_settings_the_one_with_most_runs_is_taken() -> None:
         "NCI1, component: 3 runs of recipe fast have other settings or seeds and are left out; shown are settings "
         "0123, seed 0."
     )
+
+
+def test_other_data_of_the_same_name_are_another_data_set() -> None:
+    good, bad = three(data_checksum="aaaaaaaaaaaa"), runs("component", [0.1, 0.2], data_checksum="bbbbbbbbbbbb")
+    study = collect([*bad, *good])
+    assert [row.title for row in study.rows] == ["NCI1", "NCI1 [data bbbbbbbb]"]
+    assert study.rows[0].results["component"].tests == [80.0, 82.0, 81.0, 83.0]
+    assert study.rows[1].results["component"].tests == [10.0, 20.0]
+    assert study.warnings[0] == (
+        "NCI1: 2 runs were trained on other data of this name (checksum bbbbbbbb instead of aaaaaaaa) and are shown as "
+        "NCI1 [data bbbbbbbb]."
+    )
+    assert study.number == 14
+    cells = [row[0].text for row in accuracy(study).rows]
+    assert cells == ["NCI1", "NCI1 [data bbbbbbbb]"]
+
+
+def test_other_contents_of_a_file_of_splits_are_another_data_set() -> None:
+    about = {"data_checksum": "a", "recipe": "fast splits=folds"}
+    first, second = (
+        runs("gin", [0.1, 0.2], splits_checksum="x", **about),
+        runs("gin", [0.5], splits_checksum="y", **about),
+    )
+    study = collect([*second, *first, *runs("gin", [0.6], data_checksum="a")])  # the last draws its splits
+    assert [row.title for row in study.rows] == [
+        "NCI1",
+        "NCI1 (fast splits=folds)",
+        "NCI1 [splits y] (fast splits=folds)",
+    ]
+    assert "NCI1: 1 runs were trained on other splits of this name (checksum y instead of x)" in study.warnings[0]
+
+
+def test_runs_without_a_checksum_of_their_data() -> None:
+    old = three()
+    assert collect(old).warnings == ()
+    new = [replace(run, data_checksum="aaaaaaaaaaaa") if run.replica else run for run in old]
+    study = collect(new)
+    assert study.warnings == (
+        "NCI1: 3 runs have no checksum of their data, as an older version stored them; they are taken to be of data "
+        "aaaaaaaa.",
+    )
+    assert [len(result.runs) for result in study.rows[0].results.values()] == [4, 4, 4]
+
+
+def test_the_corrected_test_takes_the_sizes_of_the_splits() -> None:
+    """Differences 1, 2, 3 points: t = 2 / √(1/3 + ratio) with two degrees of freedom, p = 1 − t / √(2 + t²)."""
+
+    def p_value(ratio: float) -> float:
+        t = 2 / math.sqrt(1 / 3 + ratio)
+        return 1 - t / math.sqrt(2 + t * t)
+
+    ours, theirs = [0.71, 0.72, 0.73], [0.70, 0.70, 0.70]
+    for sizes, ratio in (({"train_graphs": 10, "test_graphs": 20}, 2.0), ({}, 1 / 8)):
+        study = collect([*runs("component", ours, **sizes), *runs("gin", theirs, **sizes)])
+        found = study.rows[0].comparisons["gin"]
+        assert found.ratio == ratio
+        assert found.corrected is not None
+        assert found.corrected.p_value == pytest.approx(p_value(ratio))
+        assert f"test to training graphs: {ratio:g})" in p_values(study).note
+    half = collect([*runs("component", ours, train_graphs=10, test_graphs=20), *runs("gin", theirs)])
+    assert half.rows[0].comparisons["gin"].ratio == 2.0  # of the same splits: one of both knows
 
 
 def test_curves_are_percentiles_of_the_runs() -> None:

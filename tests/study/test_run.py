@@ -1,11 +1,14 @@
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 import torch
 
 from compool import study
 from compool.data import communities, split, write_splits
+from compool.study import networks
+from compool.study.results import collect
 from tests.study.blocks import small
 
 pytestmark = pytest.mark.usefixtures("few_graphs")
@@ -88,6 +91,56 @@ def test_splits_may_come_from_files(tmp_path: Path) -> None:
         study.plan([recipe], 3, 0, tmp_path / "study.sqlite", device="cpu")
     with pytest.raises(ValueError, match="or a file or folder of splits; folds is not there"):
         study.plan([small(splits="folds")], 3, 0, tmp_path / "study.sqlite", device="cpu")
+
+
+def test_runs_know_their_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Other graphs of the same name are trained again, and stored beside the first."""
+    path, first, other = tmp_path / "study.sqlite", communities(99), communities(99, seed=1)
+    store = study.Store(path)
+    for graphs in (first, other):
+        monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder, graphs=graphs: graphs)
+        blocks = study.plan([small()], 2, 0, path, device="cpu", workers=1)
+        assert [block.replicas for block in blocks] == [(0, 1)]
+        list(study.run_here(blocks, store))
+        assert study.plan([small()], 2, 0, path, device="cpu") == []
+    assert sorted(run.data_checksum for run in store.runs()) == sorted([first.checksum, other.checksum] * 2)
+    assert caplog.messages[0] == (
+        f"{path} has 2 runs of other data of the name communities: they do not count, and reports show them apart"
+    )
+    rows = collect(store.runs()).rows
+    assert sorted(len(row.results["component"].runs) for row in rows) == [2, 2]
+    assert {(run.train_graphs, run.test_graphs) for run in store.runs()} == {(79, 11)}
+    run = next(run for run in store.runs() if run.data_checksum == first.checksum)
+    with pytest.raises(ValueError, match="the run was trained on other data of the name communities"):
+        networks.train_again(run, None)
+
+
+def test_runs_know_the_contents_of_their_splits(tmp_path: Path) -> None:
+    graphs, store = communities(99), study.Store(tmp_path / "study.sqlite")
+    for name in ("splits.json", "folder"):
+        path, seen = tmp_path / name, set()
+        for seed in (8, 9):
+            parts = split(graphs, 0, seed)
+            if name == "folder":
+                path.mkdir(exist_ok=True)
+                for part in ("train", "test"):
+                    np.savetxt(path / f"{part}_idx-1.txt", getattr(parts, part), "%d")
+            else:
+                write_splits(path, graphs, [parts])
+            recipe = small(splits=str(path), epochs=1)
+            (block,) = study.plan([recipe], 1, 0, store.path, device="cpu", workers=1)
+            ((run,),) = study.run_here([block], store)
+            assert study.plan([recipe], 1, 0, store.path, device="cpu") == []
+            seen.add(run.splits_checksum)
+        assert len(seen) == 2
+        assert "" not in seen
+    assert study.train_block(study.Block(small(epochs=1), 0, (0,)))[0].splits_checksum == ""
+
+
+def test_the_checksum_of_data_stays_the_same_from_version_to_version() -> None:
+    assert communities(9).checksum == "a2d16bf366aea573"  # stored runs are found by it
 
 
 def test_a_block_that_does_not_fit_is_halved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from compool.study import Run, Store
-from compool.study.store import _MIGRATIONS, _encoded
+from compool.study.migrations import MIGRATIONS
+from compool.study.store import _encoded
 
 CODE = """
 import sys
@@ -116,9 +117,10 @@ def test_files_that_are_no_study(tmp_path: Path) -> None:
 def test_a_file_of_the_first_version_opens(tmp_path: Path) -> None:
     path, run = tmp_path / "study.sqlite", example(0)
     row = _encoded(run)
-    names = [name for name in row if name not in ("weights_checksum", "node", "reason")]
+    later = ("weights_checksum", "node", "reason", "data_checksum", "splits_checksum", "train_graphs", "test_graphs")
+    names = [name for name in row if name not in later]
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(_MIGRATIONS[0])
+        connection.execute(MIGRATIONS[0])
         connection.execute("PRAGMA user_version = 1")
         insert = f"INSERT INTO runs ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)})"
         connection.execute(insert, {name: row[name] for name in names})
@@ -130,10 +132,66 @@ def test_a_file_of_the_first_version_opens(tmp_path: Path) -> None:
     ]
 
 
+def test_columns_of_somebody_else_are_kept_and_ignored(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path, row = tmp_path / "study.sqlite", _encoded(example(0))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement in MIGRATIONS[:5]:
+            connection.execute(statement)
+        connection.execute("PRAGMA user_version = 5")
+        connection.execute("ALTER TABLE runs ADD COLUMN 'my; note' TEXT")
+        names = [
+            name for name in row if name not in ("data_checksum", "splits_checksum", "train_graphs", "test_graphs")
+        ]
+        insert = f"INSERT INTO runs ({', '.join(names)}, 'my; note') VALUES ({', '.join('?' * len(names))}, 'good')"
+        connection.execute(insert, [row[name] for name in names])
+    store = Store(path)
+    assert list(store.runs()) == [example(0)]
+    assert caplog.messages == [f"{path} has columns that compool does not know, and ignores: my; note"]
+    assert store.add([example(1)]) == 1
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute('SELECT "my; note" FROM runs ORDER BY replica').fetchall() == [("good",), (None,)]
+
+
+@pytest.mark.parametrize("curves", ["nonsense", '{"loss": 5}', "[1]", "[" * 10**5])
+def test_a_run_whose_curves_are_damaged_is_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture, curves: str) -> None:
+    store = Store(tmp_path / "study.sqlite")
+    store.add([example(0), example(1), example(2)])
+    with closing(sqlite3.connect(store.path)) as connection, connection:
+        connection.execute("UPDATE runs SET curves = ? WHERE replica > 0", [curves])
+    assert list(store.runs()) == [example(0), example(1, curves={}), example(2, curves={})]
+    expected = f"{store.path}: the curves of 2 runs are damaged and left out (first: NCI1, component, fast, replica 1)"
+    assert caplog.messages == [expected]
+
+
+def test_other_data_are_other_runs(tmp_path: Path) -> None:
+    store = Store(tmp_path / "study.sqlite")
+    assert store.add([example(0, data_checksum="a"), example(0, data_checksum="b"), example(1, data_checksum="b")]) == 3
+    assert store.replicas("NCI1", "component", "0123", 0, "a") == {0}
+    assert store.replicas("NCI1", "component", "0123", 0, "b") == {0, 1}
+    assert store.replicas("NCI1", "component", "0123", 0, "c") == set()
+    assert store.of_other_data("NCI1", "b") == 1
+    assert store.add([example(0, data_checksum="a", splits_checksum="x")]) == 0  # the first says nothing of a file
+    assert store.add([example(2, data_checksum="a", splits_checksum=file) for file in "xy"]) == 2
+    assert store.replicas("NCI1", "component", "0123", 0, "a", "x") == {0, 2}
+
+
+def test_runs_without_a_checksum_are_of_the_same_data(tmp_path: Path) -> None:
+    store = Store(tmp_path / "study.sqlite")
+    lost = example(1, status="failed", reason="its worker was lost 4 times")
+    store.add([example(0), lost, example(2, data_checksum="a")])
+    assert store.replicas("NCI1", "component", "0123", 0, "a") == {0, 2}
+    assert store.of_other_data("NCI1", "a") == 0
+    assert store.add([example(replica, data_checksum="a") for replica in range(3)]) == 1
+    assert store.add([example(2)]) == 0
+    assert list(store.runs()) == [example(0), example(1, data_checksum="a"), example(2, data_checksum="a")]
+
+
 def writer(path: Path, first: int) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", CODE, str(path), str(first)]
     root = Path(__file__).parent.parent.parent
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root, env={**os.environ, "PYTHONPATH": "."})
+    paths = os.pathsep.join([".", *filter(None, [os.environ.get("PYTHONPATH")])])
+    env = {**os.environ, "PYTHONPATH": paths}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root, env=env)
 
 
 def test_two_writers_and_kill_9(tmp_path: Path) -> None:

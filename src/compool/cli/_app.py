@@ -1,11 +1,36 @@
 """What the commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+
+from compool.cli import _errors
+
+
+class _Commands(TyperGroup):
+    """The commands: `--debug` may stand before or after a command's name, and errors are shown as the user needs."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--debug" in args[: args.index("--") if "--" in args else None]:
+            args = ["--debug", *(argument for argument in args if argument != "--debug")]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (typer.Exit, typer.Abort, BrokenPipeError):  # typer's own affairs
+            raise
+        except (OSError, ValueError, RuntimeError, MemoryError) as error:
+            mine = _errors.is_the_user_s(error)
+            if ctx.params.get("debug") or not mine:
+                _errors.print_traceback(error)
+            raise stop(_errors.in_a_line(error), 2 if mine else 1) from None
+
 
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     help="Edge-based graph component pooling.",
@@ -30,6 +55,10 @@ def _version(asked: bool) -> None:
 def main(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option("--debug", envvar="COMPOOL_DEBUG", help="Show where an error comes from, with a traceback."),
     ] = False,
 ) -> None:
     """Edge-based graph component pooling."""

@@ -40,10 +40,7 @@ def report(
         raise stop(f"--store {store} is not there; compool run makes one")
     if out is not None and out.exists() and not out.is_dir():
         raise stop(f"--out {out} is no folder")
-    try:
-        study, path = write_report(store, out, data, graphs, pick)
-    except (ValueError, OSError) as error:
-        raise stop(str(error)) from None
+    study, path = write_report(store, out, data, graphs, pick)
     console = Console() if Console().is_terminal else Console(width=160)
     for table in tables.tables(study):
         if table.rows:
@@ -66,7 +63,11 @@ def write_report(
         def told(block: Any, epoch: int, curves: Any) -> None:
             status.update(f"training {block.name}, to look into graphs: epoch {epoch} of {block.recipe.epochs}")
 
-        return report(store, out, data, graphs, status.update, told, pick)
+        try:
+            return report(store, out, data, graphs, status.update, told, pick)
+        except OSError as error:
+            again = f"compool report --store {store}" + ("" if out is None else f" --out {out}")
+            raise OSError(f"{error}; the runs are safe in {store}, and `{again}` tries again") from None
 
 
 @app.command(
@@ -123,8 +124,6 @@ def show(
             shown = networks.find(dataset, index, store, model, recipe, replica, threshold, data, told)
             status.update("drawing")
             save_graph(shown, target)
-    except (ValueError, OSError, RuntimeError) as error:
-        raise stop(str(error)) from None
     except KeyboardInterrupt:
         raise stop("stopped; nothing was written", 130) from None
     for number, level in enumerate(shown.levels, 1):

@@ -106,8 +106,6 @@ def run(
         noted = any(one.checkpoint and one.checkpoint.exists() for one in plan)
         kept = f", those under way in {checkpoint.folder(store)}" if noted else ""
         raise stop(f"stopped; finished blocks are in {store}{kept}; the same command goes on from there", 130) from None
-    except (ValueError, OSError, RuntimeError) as error:
-        raise stop(str(error)) from None
 
 
 @app.command(epilog="Examples:  `compool runs`,  `compool runs --csv > runs.csv`,  `compool runs --json --curves`")
@@ -123,14 +121,12 @@ def runs(
     from rich.console import Console
 
     from compool.study.export import write_csv
+    from compool.study.same_data import separate_data
     from compool.study.store import Store
 
     if not store.exists():
         raise stop(f"--store {store} is not there; compool run makes one")
-    try:
-        found = list(Store(store).runs())
-    except ValueError as error:
-        raise stop(str(error)) from None
+    found = list(Store(store).runs())
     if as_json:
         rows = [{key: value for key, value in vars(one).items() if curves or key != "curves"} for one in found]
         print(json.dumps(rows, indent=1))
@@ -138,6 +134,8 @@ def runs(
         write_csv(found, sys.stdout, curves)
     else:
         Console().print(_summary(found))
+        for warning in separate_data(found)[1]:
+            Console().print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command(epilog="Examples:  `compool add results/runs/*.csv.gz --store study.sqlite`")
@@ -149,11 +147,8 @@ def add(
     from compool.study.export import read_csv
     from compool.study.store import Store
 
-    try:
-        found = [run for path in exported for run in read_csv(path)]
-        new = Store(store).add(found)
-    except (ValueError, OSError) as error:
-        raise stop(str(error)) from None
+    found = [run for path in exported for run in read_csv(path)]
+    new = Store(store).add(found)
     print(f"{new} of {len(found)} runs added to {store}" + ("; the others were there" if new < len(found) else ""))
 
 
@@ -165,12 +160,14 @@ def _summary(found: Sequence[Any]) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
+    from compool.study.same_data import separate_data
+
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("data set", "method", "recipe", "runs", "test %", "kept %", "seconds"):
         justify: Any = "right" if "%" in heading or heading == "seconds" else "left"
         table.add_column(heading, justify=justify, no_wrap=heading != "recipe", overflow="fold")
     groups: dict[tuple[Any, ...], list[Any]] = {}
-    for one in found:
+    for one in separate_data(found)[0]:
         groups.setdefault((one.dataset, one.method, one.recipe, one.recipe_checksum, one.seed), []).append(one)
     for (dataset, method, recipe, _, seed), mine in groups.items():
         tests = [one.test for one in mine if one.status == "done" and one.test is not None]

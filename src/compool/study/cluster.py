@@ -24,6 +24,7 @@ from compool.study.schedule import Lost, schedule
 from compool.study.store import Run, Store
 from compool.study.workers import from_rows, last_rows
 
+_log = logging.getLogger(__name__)
 OFTEN = 0.5  # seconds between two looks for messages, and at least between two messages of a task
 MESSAGES = 200.0  # a second at most, of all tasks together
 SURVEYED = 10.0  # seconds between two looks at how large the cluster is
@@ -141,7 +142,7 @@ def execute(
             if isinstance(error.cause, MemoryError | torch.OutOfMemoryError):
                 raise error.cause from None
             node = mailbox.node(key) or "a node"
-            raise RuntimeError(f"{mailbox.blocks[key].name} on {node}: {_last_line(error.cause)}") from None
+            raise RuntimeError(f"{mailbox.blocks[key].name} on {node}: {_last_line(error.cause)}") from error
         except ray.exceptions.RayError as error:
             if isinstance(error, ray.exceptions.OutOfMemoryError) and len(mailbox.blocks[key].replicas) > 1:
                 raise MemoryError from None  # Ray ended it before the machine had none left
@@ -198,8 +199,11 @@ class _Mailbox:
         with self.lock, suppress(ray.exceptions.RayError):
             for key, node, epoch, rows in self.queue.get_nowait_batch(self.queue.size()):
                 self.nodes[key] = node
-                if epoch and self.report is not None:
-                    self.report(self.blocks[key], epoch, from_rows(rows))
+                try:
+                    if epoch and self.report is not None:
+                        self.report(self.blocks[key], epoch, from_rows(rows))
+                except Exception:  # tasks go on, and their messages must be read
+                    _log.exception("the report of an epoch failed")
 
 
 def _work(block: Block, graphs: GraphSet, key: int, queue: Any, often: float) -> list[Run]:

@@ -9,25 +9,22 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TextIO
 
+from compool.study.columns import guarded, parsed, unguarded
 from compool.study.store import JSON, Run
 
-_NUMBERS = {"seed": int, "replica": int, "parameters": int, "block": int, "epoch": int} | {
-    "test": float,
-    "validation": float,
-    "seconds": float,
-}
-_MAY_BE_EMPTY = ("epoch", "test", "validation")
-_NESTED = {"settings": dict, "kept": list, "versions": dict, "curves": dict}
+_TEXT = [field.name for field in fields(Run) if field.type is str]
+_GUARDED_SINCE = "data_checksum"  # files without this column are older than the guard of their text
 
 
 def write_csv(runs: Iterable[Run], file: TextIO, curves: bool = True) -> None:
-    """Write runs, a line each; what is nested as JSON."""
+    """Write runs, one per line; what is nested as JSON, and no text that a spreadsheet would take for a formula."""
     names = [field.name for field in fields(Run) if curves or field.name != "curves"]
     writer = csv.DictWriter(file, names, extrasaction="ignore")
     writer.writeheader()
     for run in runs:
         row = vars(run)
-        writer.writerow(row | {name: json.dumps(row[name], separators=(",", ":")) for name in JSON})
+        nested = {name: json.dumps(row[name], separators=(",", ":")) for name in JSON}
+        writer.writerow(row | nested | {name: guarded(row[name]) for name in _TEXT})
 
 
 def read_csv(path: Path) -> list[Run]:
@@ -54,21 +51,21 @@ def read_csv(path: Path) -> list[Run]:
             if not needed <= found <= known:
                 wrong = ", ".join(sorted((needed - found) | (found - known)))
                 raise ValueError(f"{path} is no export of runs: columns missing or unknown: {wrong}")
-            return [_run(row, path, reader.line_num) for row in reader]
+            guard = _GUARDED_SINCE in found
+            return [_run(row, path, reader.line_num, guard) for row in reader]
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
 
 
-def _run(row: dict[str, Any], path: Path, line: int) -> Run:
+def _run(row: dict[str | Any, Any], path: Path, line: int, guard: bool) -> Run:
     try:
-        values = {name: json.loads(text) if name in JSON else text for name, text in row.items()}
-        for name, kind in _NUMBERS.items():
-            if not values[name] and name not in _MAY_BE_EMPTY:
-                raise ValueError(f"{name} is empty")
-            values[name] = kind(values[name]) if values[name] else None
-        for name, nested in _NESTED.items():
-            if name in values and not isinstance(values[name], nested):
-                raise ValueError(f"{name} is {row[name]}")
-        return Run(**{"curves": {}} | values)
-    except (ValueError, TypeError, KeyError) as error:
+        if None in row:
+            raise ValueError(f"there are {len(row[None])} cells more than columns")
+        values: dict[str, Any] = {"curves": {}}
+        for name, text in row.items():
+            if text is None:
+                raise ValueError(f"{name} is missing: the line ends before it")
+            values[name] = parsed(name, unguarded(text) if guard and name in _TEXT else text)
+        return Run(**values)
+    except ValueError as error:
         raise ValueError(f"{path}, line {line}: {error}") from None

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from compool.study.columns import guarded
+
 if TYPE_CHECKING:
     import rich.table
 
@@ -108,7 +110,7 @@ def latex(table: Table) -> str:
 
 
 def as_csv(table: Table) -> str:
-    """The records of a table as CSV.
+    """The records of a table as CSV, with no text that a spreadsheet would take for a formula.
 
     Example:
         >>> print(as_csv(Table("t", "Title", (), (), "", ({"dataset": "a", "mean": 0.5},))))
@@ -120,7 +122,8 @@ def as_csv(table: Table) -> str:
     if table.records:
         writer = csv.DictWriter(out, list(table.records[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(table.records)
+        for record in table.records:
+            writer.writerow({key: guarded(value) if isinstance(value, str) else value for key, value in record.items()})
     return out.getvalue()
 
 

@@ -12,7 +12,7 @@ from compool.study import planning
 from compool.study import run as training
 from compool.study.levels import Shown, look
 from compool.study.planning import Block
-from compool.study.recipe import Recipe, recipe
+from compool.study.recipe import IMPLIED, Recipe, recipe
 from compool.study.results import OURS, Study, collect
 from compool.study.run import Report
 from compool.study.store import Run, Store
@@ -64,6 +64,7 @@ def find(
     if not 0 <= index < len(graphs):  # before a network is trained for nothing
         raise ValueError(f"index must lie in 0..{len(graphs) - 1}, the graphs of {graphs.name}; got {index}")
     if run:
+        require_same_data(run, graphs)
         network, about = network_of(run, store or DEFAULT, folder, report)
     else:
         trained = training.train_block(Block(chosen, 0, STARTS if replica is None else (replica,), folder), report)
@@ -89,7 +90,8 @@ def describe(run: Run, test: str) -> str:
 
 def model_path(store: Path, run: Run) -> Path:
     """The file of a run's network, beside the store, once it was trained again."""
-    name = f"{run.method}-{run.recipe_checksum}-{run.seed}-{run.replica}.safetensors"
+    checksums = "-".join(filter(None, (run.recipe_checksum, run.data_checksum, run.splits_checksum)))
+    name = f"{run.method}-{checksums}-{run.seed}-{run.replica}.safetensors"
     return store.with_name(f"{store.stem}-models") / name
 
 
@@ -107,7 +109,7 @@ def chosen_run(study: Study, dataset: str, recipe: str = "", replica: int | None
 def recipe_of(run: Run) -> Recipe:
     """The recipe that a run was trained by."""
     try:
-        return Recipe(**run.settings)
+        return Recipe(**IMPLIED | run.settings)
     except TypeError:
         raise ValueError(f"the settings of {run.dataset} {run.method} are of another version of compool") from None
 
@@ -124,6 +126,15 @@ def network_of(run: Run, store: Path, folder: Path | None, report: Report | None
         return network, describe(run, file.metadata().get("test", "unknown"))
 
 
+def require_same_data(run: Run, graphs: data.GraphSet) -> None:
+    """The graphs must be those that a run was trained on, if it says which."""
+    if run.data_checksum not in ("", graphs.checksum):
+        raise ValueError(
+            f"the run was trained on other data of the name {graphs.name} (checksum {run.data_checksum}; those at hand "
+            f"have {graphs.checksum})"
+        )
+
+
 def train_again(run: Run, folder: Path | None, report: Report | None = None) -> tuple[torch.nn.Module, str]:
     """Train a run again, up to the epoch of its best validation accuracy; the network, and its test accuracy.
 
@@ -134,5 +145,7 @@ def train_again(run: Run, folder: Path | None, report: Report | None = None) -> 
         raise ValueError(f"replica {run.replica} of {run.dataset} {run.method} failed: there is no network to show")
     kept: list[Any] = []
     recipe = replace(recipe_of(run), epochs=run.epoch)
-    (again,) = training.train_block(Block(recipe, run.seed, (run.replica,), folder), report, keep=kept.append)
+    graphs = planning.load(recipe, folder)
+    require_same_data(run, graphs)
+    (again,) = training.train_block(Block(recipe, run.seed, (run.replica,), folder), report, graphs, kept.append)
     return kept[0].single(0), f"{again.curves['test'][-1] or 0:.1%}"

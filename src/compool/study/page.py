@@ -172,6 +172,8 @@ def _provenance(result: Result) -> str:
     replicas = sorted(run.replica for run in result.runs)
     facts = {
         "recipe": f"{result.recipe} ({first.recipe_checksum})",
+        "data checksum": _several(run.data_checksum for run in result.runs if run.data_checksum),
+        "checksum of the splits": _several(run.splits_checksum for run in result.runs if run.splits_checksum),
         "seed": first.seed,
         "replicas": f"{len(replicas)}, from {replicas[0]} to {replicas[-1]}",
         "parameters": f"{result.parameters:,}",

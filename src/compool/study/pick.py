@@ -51,7 +51,7 @@ def at_epoch(run: Run, pick: str) -> Run:
     curves, validation = run.curves, run.curves["validation"]
     at = len(validation) - 1
     if pick == "first":
-        at = int(np.argmax(validation))
+        at = int(np.argmax([-np.inf if accuracy is None else accuracy for accuracy in validation]))
     elif pick == "loss":
         at = int(np.argmin(_losses(run)))
     return replace(run, test=curves["test"][at], validation=validation[at], epoch=at + 1, kept=list(curves["kept"][at]))

@@ -1,6 +1,7 @@
 """What is to be trained: blocks of replicas, and where there is room for them."""
 
-import os
+import hashlib
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,8 +11,11 @@ import torch
 
 from compool import data
 from compool.study import checkpoint
+from compool.study.machine import free_memory, num_cpus
 from compool.study.recipe import Recipe
 from compool.study.store import Store
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -104,9 +108,8 @@ def here(device: str = "auto", workers: int | None = None) -> Place:
         raise ValueError(f"device must be cpu, cuda or auto; got {device}")
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError("there is no CUDA device that this torch can use; device cpu or auto goes without")
-    workers = workers or (len(os.sched_getaffinity(0)) if device == "cpu" else 1)
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return Place(device, workers, (torch.cuda.mem_get_info()[0] if device == "cuda" else free) // workers)
+    workers = workers or (num_cpus() if device == "cpu" else 1)
+    return Place(device, workers, (torch.cuda.mem_get_info()[0] if device == "cuda" else free_memory()) // workers)
 
 
 def load(recipe: Recipe, folder: Path | None) -> data.GraphSet:
@@ -127,6 +130,19 @@ def splits(recipe: Recipe, graphs: data.GraphSet, seed: int, replicas: Sequence[
     return [there[replica] for replica in replicas]
 
 
+def splits_checksum(recipe: Recipe) -> str:
+    """Sixteen hexadecimal digits that change with the contents of the recipe's file or folder of splits; empty if
+    splits are drawn.
+    """
+    if recipe.splits in data.KINDS:
+        return ""
+    path, digest = Path(recipe.splits), hashlib.sha256()
+    for file in sorted(path.glob("*_idx-*.txt")) if path.is_dir() else [path]:
+        content = file.read_bytes()
+        digest.update(f"{file.name if path.is_dir() else ''} {len(content)} ".encode() + content)
+    return digest.hexdigest()[:16]
+
+
 def missing(
     store: Store | None,
     recipes: Sequence[Recipe],
@@ -137,16 +153,18 @@ def missing(
     device: str,
     checkpoint_folder: Path | None = None,
     interrupted: Sequence[checkpoint.Interrupted] = (),
+    data_checksum: str = "",
 ) -> list[Block]:
     """Blocks of at most `size` for those of replicas 0 to `number` − 1 of each recipe that the store has not.
 
     First come those that were interrupted, as they were. The recipes may only differ in what replicas of one training
-    may differ in.
+    may differ in. Runs of data with another checksum do not count.
     """
+    files = splits_checksum(recipes[0])
     todo: dict[tuple[str, int], Recipe] = {}
     for recipe in recipes:
         name = recipe.checksum
-        there = store.replicas(recipe.dataset, recipe.method, name, seed) if store else set()
+        there = store.replicas(recipe.dataset, recipe.method, name, seed, data_checksum, files) if store else set()
         todo |= {(name, replica): recipe for replica in range(number) if replica not in there}
 
     def block(members: Sequence[tuple[str, int]], epochs_done: int = 0) -> Block:
@@ -202,7 +220,7 @@ def plan(
     interrupted = checkpoint.interrupted(noted, seed, found.device) if noted else []
     if size is not None:  # that of before may have been too large
         interrupted = [one for one in interrupted if len(one.members) <= size]
-    blocks = []
+    blocks, checksums = list[Block](), dict[str, str]()
     for alike in groups.values():
         graphs = load(alike[0], folder)
         width = data.features(graphs, alike[0].features).width
@@ -210,7 +228,17 @@ def plan(
             recipe.network(width, graphs.num_classes)
         splits(alike[0], graphs, seed, range(number))
         most = size or min(block_size(alike[0], graphs, found.memory), -(-number * len(alike) // share))
-        blocks += missing(opened, alike, number, seed, most, folder, found.device, noted, interrupted)
+        where = folder, found.device, noted, interrupted
+        blocks += missing(opened, alike, number, seed, most, *where, graphs.checksum)
+        checksums[alike[0].dataset] = graphs.checksum
+    for dataset, checksum in checksums.items():
+        if opened and (others := opened.of_other_data(dataset, checksum)):
+            _log.warning(
+                "%s has %d runs of other data of the name %s: they do not count, and reports show them apart",
+                store,
+                others,
+                dataset,
+            )
     return blocks
 
 

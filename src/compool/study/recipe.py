@@ -15,6 +15,23 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 METHODS = ("component", "edgepool", "gin")
+IMPLIED: dict[str, Any] = {
+    "files": "",
+    "in_channels": None,
+    "num_classes": None,
+    "weights": "merged",
+    "symmetric": False,
+    "threshold": None,
+    "ratio": 0.5,
+    "jump": False,
+    "squash": False,
+    "splits": "independent",
+    "shuffle": True,
+}
+"""What settings are in runs that do not mention them: part of what a checksum means, and not to be changed, ever.
+
+A setting that is new gets an entry: the value that trains as compool did before. This need not be its default.
+"""
 INSTEAD = {"none": "", "topk": "T", "sag": "A", "edge": "E"}
 """Methods that are component pooling's networks with other layers in place of ``P``: to see what pooling does."""
 _FOLDER = files("compool.study") / "recipes"
@@ -102,11 +119,12 @@ class Recipe:
 
     @cached_property
     def checksum(self) -> str:
-        """Sixteen hexadecimal digits that change with any setting.
+        """Sixteen hexadecimal digits that change with any setting, whatever the defaults are now.
 
-        Settings at their defaults do not count, so that a setting that is new leaves old runs as they are.
+        Settings at the values in :data:`IMPLIED` are left out, so that a setting that is new leaves old runs as they
+        are. These values never change, defaults may: a recipe with another default is another recipe.
         """
-        given = {key: value for key, value in asdict(self).items() if key not in _DEFAULTS or value != _DEFAULTS[key]}
+        given = {key: value for key, value in asdict(self).items() if key not in IMPLIED or value != IMPLIED[key]}
         return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:16]
 
     @property

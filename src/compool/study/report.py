@@ -1,18 +1,19 @@
 """Tables, figures and a page from a study's store."""
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from compool import data
-from compool._files import whole
 from compool.data import tu
 from compool.study import planning
 from compool.study.drawing import draw
 from compool.study.figures import figures
+from compool.study.files import remove_partial, writing
 from compool.study.formats import as_csv, latex, markdown
 from compool.study.levels import LARGEST, Shown, look
-from compool.study.networks import chosen_run, model_path, network_of, recipe_of
+from compool.study.networks import chosen_run, model_path, network_of, recipe_of, require_same_data
 from compool.study.page import graph_page, report_page
 from compool.study.pick import BEST
 from compool.study.plotting import save, write
@@ -21,6 +22,7 @@ from compool.study.run import Report
 from compool.study.store import Store
 from compool.study.tables import tables
 
+_log = logging.getLogger(__name__)
 GRAPHS = 3  # of a data set, to look into: the first of each of so many classes
 
 
@@ -67,7 +69,7 @@ def report(
     runs = list(Store(store).runs())
     study = collect(runs, pick)
     out = out or report_folder(store)
-    (out / "tables").mkdir(parents=True, exist_ok=True)
+    remove_partial(out)
     made = tables(study)
     for table in made:
         for ending, text in (("md", markdown(table)), ("tex", latex(table)), ("csv", as_csv(table))):
@@ -86,7 +88,7 @@ def write_text(path: Path, text: str) -> None:
     Example:
         >>> write_text(getfixture("tmp_path") / "note.txt", "done")
     """
-    with whole(path) as partial:
+    with writing(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
@@ -120,15 +122,18 @@ def _graphs(
             continue
         try:
             recipe = recipe_of(run)
-            name = recipe.files or dataset
-            if dataset != "communities" and folder is None and name not in tu.available(tu.cache_folder()):
+            name = recipe.files or recipe.dataset
+            if name != "communities" and folder is None and name not in tu.available(tu.cache_folder()):
                 raise ValueError(f"{name} is not here; name its folder by --data")
             said(f"looking into {dataset}")
-            network, about = network_of(run, store, folder, told)
             graphs = planning.load(recipe, folder)
+            require_same_data(run, graphs)
+            network, about = network_of(run, store, folder, told)
             features = data.features(graphs, recipe.features)
             shown += [look(network, graphs, index, features, about=about) for index in _examples(graphs)]
         except (ValueError, OSError, RuntimeError) as error:
+            if isinstance(error, RuntimeError):  # nothing that the user did: the report goes on, but says where it was
+                _log.exception("the graphs of %s cannot be shown", dataset)
             notes.append(f"{dataset}: its graphs are not shown, as {error}.")
     if lacking:
         notes.append(

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from compool.data import paper
 from compool.study.pick import BEST, HOW, at_epoch, check, lacks
 from compool.study.recipe import INSTEAD, METHODS
-from compool.study.statistics import LEVEL, Comparison, Summary, compare, describe, holm, t_test
+from compool.study.same_data import separate_data
+from compool.study.statistics import LEVEL, TEST_TO_TRAIN, Comparison, Summary, compare, describe, holm, t_test
 from compool.study.store import Run
 
 OURS = "component"
@@ -106,7 +107,10 @@ class Row:
         if ours is None or not ours.tests:
             return {}
         others = {method: result for method, result in self.results.items() if method != OURS and result.tests}
-        return {method: compare(ours.tests, other.tests, _pairs(ours, other)) for method, other in others.items()}
+        return {
+            method: compare(ours.tests, other.tests, _pairs(ours, other), _test_to_train(ours, other))
+            for method, other in others.items()
+        }
 
     @cached_property
     def best(self) -> tuple[str, ...]:
@@ -181,6 +185,8 @@ class Study:
 def collect(runs: Iterable[Run], pick: str = BEST) -> Study:
     """Sort runs into rows of results, in the order of the paper, and note what is missing, failed or mixed.
 
+    Runs of other data under the name of a data set are another data set: see :mod:`compool.study.same_data`.
+
     Where runs of one data set, method and recipe have different settings or seeds, those with most runs are taken; of
     equals, those of the lowest seed, then the latest. `pick` says which epoch counts: see :mod:`compool.study.pick`.
 
@@ -190,9 +196,10 @@ def collect(runs: Iterable[Run], pick: str = BEST) -> Study:
     """
     check(pick)
     groups: dict[tuple[str, str, str], dict[tuple[str, int], list[Run]]] = {}
-    number, lacking = 0, Counter[str]()
-    for run in runs:
-        number += 1
+    lacking = Counter[str]()
+    apart, mixed_data = separate_data(list(runs))
+    number = len(apart)
+    for run in apart:
         if missing := lacks(run, pick):
             lacking[missing] += 1
             continue
@@ -202,6 +209,7 @@ def collect(runs: Iterable[Run], pick: str = BEST) -> Study:
     if left_out and not groups:
         raise ValueError(f"{', '.join(left_out)}, which the rule {pick} needs; {HOW[next(iter(lacking))]}")
     warnings = [f"{one} and are left out." for one in left_out] if groups else ["There are no runs."]
+    warnings += mixed_data
     rows: dict[tuple[str, str], dict[str, Result]] = {}
     for dataset, recipe, method in sorted(groups, key=_order):
         variants = groups[dataset, recipe, method]
@@ -229,12 +237,11 @@ def _gaps(rows: Sequence[Row], methods: Sequence[str]) -> Iterable[str]:
             without.setdefault(" or ".join(absent), []).append(row.title)
     yield from (f"No runs of {absent}: {', '.join(titles)}." for absent, titles in without.items())
     for row in rows:
-        wanted = {run.replica for result in row.results.values() for run in result.runs}
-        wanted |= set(range(max(wanted) + 1))
+        wanted = 1 + max(run.replica for result in row.results.values() for run in result.runs)
         for method, result in row.results.items():
-            lacking = len(wanted - {run.replica for run in result.runs})
+            lacking = wanted - len({run.replica for run in result.runs})
             if lacking:
-                yield f"{row.title}, {method}: {lacking} of {len(wanted)} runs are missing."
+                yield f"{row.title}, {method}: {lacking} of {wanted} runs are missing."
             if result.failed:
                 yield f"{row.title}, {method}: {result.failed} of {len(result.runs)} runs failed; they are not counted."
         for method, found in row.comparisons.items():
@@ -259,6 +266,18 @@ def _pairs(one: Result, other: Result) -> list[tuple[float, float]]:
     theirs = {(run.replica, run.split_checksum): run.test for run in other.done}
     mine = ((run.test, theirs.get((run.replica, run.split_checksum))) for run in one.done)
     return [(100 * a, 100 * b) for a, b in mine if a is not None and b is not None]
+
+
+def _test_to_train(ours: Result, theirs: Result) -> float:
+    """Graphs that test, for each that trains: the mean over the splits that both have.
+
+    Runs that do not say how large their split was, as older versions stored them, are of the paper's protocol.
+    """
+    other = {(run.replica, run.split_checksum): run for run in theirs.done}
+    pairs = [(run, other[key]) for run in ours.done if (key := (run.replica, run.split_checksum)) in other]
+    sized = [first if first.train_graphs else second for first, second in pairs]  # of one split: either may say
+    ratios = [run.test_graphs / run.train_graphs if run.train_graphs else TEST_TO_TRAIN for run in sized]
+    return fmean(ratios) if ratios else TEST_TO_TRAIN
 
 
 def _order(key: tuple[str, str, str]) -> tuple[Any, ...]:

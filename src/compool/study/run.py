@@ -70,7 +70,7 @@ def train_block(
     noted, note = (saved.read(), saved.write) if saved else (None, None)
     trained = train(stack, everything, splits, keys, settings, told, noted, note)
     seconds = time.perf_counter() - start + (saved.earlier if saved else 0.0)
-    common = _about(block, networks[0], device, seconds / len(splits))
+    common = _about(block, graphs, networks[0], device, seconds / len(splits))
     if keep is not None:
         keep(stack)
     runs, names = list[Run](), [field.name for field in fields(Curves)]
@@ -86,19 +86,19 @@ def train_block(
             "kept": curves["kept"][epoch - 1] if epoch > 0 else [],
             "weights_checksum": checksums[at],
         }
-        found |= _settings(block.recipes[at])
-        runs.append(Run(replica=replica, split_checksum=split.checksum, curves=curves, **found, **common))
+        found |= _settings(block.recipes[at]) | _split(split)
+        runs.append(Run(replica=replica, curves=curves, **found, **common))
     return runs
 
 
 def failed_block(block: Block, graphs: data.GraphSet, reason: str) -> list[Run]:
     """The runs of a block that could not be trained."""
     network = block.recipe.network(data.features(graphs, block.recipe.features).width, graphs.num_classes)
-    common = _about(block, network, block.device, 0.0) | {"status": "failed", "reason": reason, "node": ""}
+    common = _about(block, graphs, network, block.device, 0.0) | {"status": "failed", "reason": reason, "node": ""}
     nothing: dict[str, Any] = {"test": None, "validation": None, "epoch": None, "kept": [], "curves": {}}
     splits = planning.splits(block.recipe, graphs, block.seed, block.replicas)
     return [
-        Run(replica=replica, split_checksum=split.checksum, **nothing, **_settings(recipe), **common)
+        Run(replica=replica, **nothing, **_settings(recipe), **_split(split), **common)
         for recipe, replica, split in zip(block.recipes, block.replicas, splits, strict=True)
     ]
 
@@ -108,11 +108,24 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
     return {"recipe": recipe.name, "recipe_checksum": recipe.checksum, "settings": asdict(recipe)}
 
 
-def _about(block: Block, network: torch.nn.Module, device: str, seconds: float) -> dict[str, Any]:
+def _split(split: data.Split) -> dict[str, Any]:
+    """What a run says of its split."""
+    return {
+        "split_checksum": split.checksum,
+        "train_graphs": len(split.train),
+        "test_graphs": len(split.test),
+    }
+
+
+def _about(
+    block: Block, graphs: data.GraphSet, network: torch.nn.Module, device: str, seconds: float
+) -> dict[str, Any]:
     """What the runs of a block have in common."""
     recipe = block.recipe
     return {
         "dataset": recipe.dataset,
+        "data_checksum": graphs.checksum,
+        "splits_checksum": planning.splits_checksum(recipe),
         "method": recipe.method,
         "seed": block.seed,
         "parameters": sum(parameter.numel() for parameter in network.parameters()),

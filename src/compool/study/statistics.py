@@ -12,7 +12,7 @@ from statistics import fmean, stdev
 from typing import NamedTuple
 
 LEVEL = 0.05  # of significance, as in the paper
-TEST_TO_TRAIN = 1 / 8  # graphs that test, for each that trains, in 80/10/10 splits
+TEST_TO_TRAIN = 1 / 8  # graphs that test, for each that trains, in the paper's 80/10/10 splits
 
 
 class Summary(NamedTuple):
@@ -145,15 +145,23 @@ class Comparison:
     corrected: Corrected | None
     wilcoxon: float | None
     effect: float | None
+    ratio: float = TEST_TO_TRAIN
+    """Graphs that test, for each that trains, as the corrected test takes them."""
 
 
-def compare(one: Sequence[float], other: Sequence[float], pairs: Sequence[tuple[float, float]]) -> Comparison:
+def compare(
+    one: Sequence[float],
+    other: Sequence[float],
+    pairs: Sequence[tuple[float, float]],
+    ratio: float = TEST_TO_TRAIN,
+) -> Comparison:
     """Compare two methods.
 
     Args:
         one: test accuracies of the one.
         other: test accuracies of the other.
         pairs: test accuracies of both on the same splits.
+        ratio: how many graphs test for each that trains, in these splits.
 
     Example:
         >>> compare([0.7, 0.8], [0.6, 0.6], [(0.7, 0.6), (0.8, 0.6)]).corrected.difference
@@ -164,9 +172,10 @@ def compare(one: Sequence[float], other: Sequence[float], pairs: Sequence[tuple[
     return Comparison(
         t_test(mine, theirs),
         len(pairs),
-        corrected_t_test(differences),
+        corrected_t_test(differences, ratio),
         wilcoxon(differences),
         effect_size(mine, theirs),
+        ratio,
     )
 
 

@@ -103,7 +103,7 @@ def p_values(study: Study) -> Table:
     note = (
         "Component pooling less the other method, in points of accuracy, on the splits that both were tested on; only "
         "t-test and d take all runs. p: of the corrected resampled t-test, which "
-        f"allows for splits that overlap (test to training graphs: {TEST_TO_TRAIN:g}), as does the interval; Holm: "
+        f"allows for splits that overlap (test to training graphs: {_ratios(study)}), as does the interval; Holm: "
         "that p-value corrected for several data sets; Wilcoxon, t-test: p-values of these tests, the latter the "
         f"paper's, which take runs as independent; paper: what it reports; d: Cohen's effect size. Bold: below {LEVEL}."
     )
@@ -175,6 +175,15 @@ def spread(found: Summary) -> str:
         ('74.7 ± 3.9', '74.7')
     """
     return f"{found.mean:.1f} ± {found.std:.1f}" if found.number > 1 else f"{found.mean:.1f}"
+
+
+def _ratios(study: Study) -> str:
+    """Graphs that test, for each that trains, over all comparisons."""
+    ratios = sorted(
+        {comparison.ratio for row in study.rows for comparison in row.comparisons.values()} or {TEST_TO_TRAIN}
+    )
+    low, high = f"{ratios[0]:.3g}", f"{ratios[-1]:.3g}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _key(row: Row, method: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ function make(name, attributes = {}, ...children) {
 
 const colour = (method) => data.colours[method];
 const number = (value, digits = 1) => value.toFixed(digits).replace("-", "−");
+const significant = (value) => `${+value.toPrecision(4)}`.replace("-", "−"); // as many digits as the data have
 
 function tip(element, text) {
   const box = document.getElementById("tip");
@@ -221,9 +222,9 @@ function curves(place, row) {
       const bounds = cover.getBoundingClientRect();
       const epoch = Math.round(1 + ((event.clientX - bounds.left) / bounds.width) * (epochs - 1));
       cross.setAttribute("x1", x(epoch)); cross.setAttribute("x2", x(epoch)); cross.setAttribute("visibility", "visible");
-      const digits = chosen === "loss" ? 3 : 1;
+      const written = chosen.endsWith("loss") ? significant : number;
       return [`epoch ${epoch}, ${title(chosen)}`, ...shown.filter((one) => one.curves[chosen][1][epoch - 1] != null).map((one) => {
-        const [under, middle, over] = one.curves[chosen].map((values) => number(values[epoch - 1], digits));
+        const [under, middle, over] = one.curves[chosen].map((values) => written(values[epoch - 1]));
         return `${one.method} ${middle} (${under} … ${over})`;
       })].join("\n");
     });

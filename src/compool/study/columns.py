@@ -1,0 +1,147 @@
+"""What each column of a run may hold, as text from outside, and how it is written for a spreadsheet."""
+
+import json
+import math
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from compool.study.store import JSON
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes what begins so for a formula
+MOST_REPLICAS = 10**7
+_EPOCHS = ("loss", "validation", "validation_loss", "test", "kept")  # curves with one entry per epoch
+_WHOLE = {
+    "seed": (0, 2**63 - 1),
+    "replica": (0, MOST_REPLICAS - 1),
+    "epoch": (1, 10**9),
+    "parameters": (1, 2**63 - 1),
+    "block": (1, 2**31 - 1),
+    "train_graphs": (0, 2**31 - 1),
+    "test_graphs": (0, 2**31 - 1),
+}
+_REAL = {"test": 1.0, "validation": 1.0, "seconds": 1e12}  # from 0 to this
+_MAY_BE_EMPTY = ("epoch", "test", "validation")
+_NOT_EMPTY = ("dataset", "method", "recipe", "recipe_checksum", "split_checksum")
+
+
+def guarded(text: str) -> str:
+    """A text as a cell of a CSV file, that no spreadsheet takes for a formula; :func:`unguarded` gives it back.
+
+    Example:
+        >>> guarded("=1+1"), guarded("NCI1"), guarded("'s")
+        ("'=1+1", 'NCI1', "''s")
+    """
+    return f"'{text}" if text.startswith((*FORMULA, "'")) else text
+
+
+def unguarded(cell: str) -> str:
+    """The text of a cell that :func:`guarded` made.
+
+    Example:
+        >>> unguarded("'=1+1"), unguarded("NCI1"), unguarded("''s")
+        ('=1+1', 'NCI1', "'s")
+    """
+    return cell.removeprefix("'")
+
+
+def parsed(name: str, text: str) -> Any:
+    """The value of a column. A value that no run can have is a ValueError that says what is allowed.
+
+    Example:
+        >>> parsed("test", "0.75"), parsed("kept", "[0.5]"), parsed("epoch", "")
+        (0.75, [0.5], None)
+        >>> parsed("test", "inf")
+        Traceback (most recent call last):
+        ValueError: test is inf, but must be a number from 0 to 1
+    """
+    if name in _WHOLE or name in _REAL:
+        return _number(name, text)
+    if name in JSON:
+        return _nested(name, text)
+    if not text and name in _NOT_EMPTY:
+        raise ValueError(f"{name} is empty")
+    if name == "status" and text not in ("done", "failed"):
+        raise _wrong(name, text, "done or failed")
+    if name == "finished":
+        try:
+            datetime.fromisoformat(text)
+        except ValueError:
+            raise _wrong(name, text, "a date and time such as 2026-11-15T12:00:00+00:00") from None
+    return text
+
+
+def _number(name: str, text: str) -> int | float | None:
+    if not text:
+        if name in _MAY_BE_EMPTY:
+            return None
+        raise ValueError(f"{name} is empty")
+    kind, (low, high) = (int, _WHOLE[name]) if name in _WHOLE else (float, (0, _REAL[name]))
+    try:
+        value = kind(text)
+    except ValueError:
+        value = math.nan
+    if not low <= value <= high:
+        raise _wrong(name, text, f"a {'whole ' if kind is int else ''}number from {low} to {high:g}")
+    return value
+
+
+def _nested(name: str, text: str) -> Any:
+    allowed, allows = _NESTED[name]
+    try:
+        value = json.loads(text, parse_constant=_refuse)  # NaN and Infinity are not JSON
+        text.encode(), json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair cannot be written
+    except (ValueError, RecursionError):
+        raise _wrong(name, text, f"JSON: {allowed}") from None
+    if not isinstance(value, JSON[name]) or not allows(value):
+        raise _wrong(name, text, allowed)
+    return value
+
+
+def _settings(value: dict[str, Any]) -> bool:
+    return all(setting is None or isinstance(setting, str | bool) or _finite(setting) for setting in value.values())
+
+
+def _kept(value: list[Any]) -> bool:
+    return all(_finite(share) and 0 <= share <= 1 for share in value)
+
+
+def _versions(value: dict[str, Any]) -> bool:
+    return all(isinstance(version, str) for version in value.values())
+
+
+def _curves(value: dict[str, Any]) -> bool:
+    if not all(isinstance(curve, list) for curve in value.values()):
+        return False
+    for name, curve in value.items():
+        entries = curve
+        if name == "kept":
+            if not all(isinstance(levels, list) for levels in curve):
+                return False
+            entries = [share for levels in curve for share in levels]
+        if not all(entry is None or _finite(entry) for entry in entries):
+            return False
+    lengths = {len(value[name]) for name in _EPOCHS if value.get(name)}
+    complete = not value.get("validation") or bool(value.get("test") and "kept" in value)
+    return len(lengths) <= 1 and complete
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300  # NaN is not, either
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def _wrong(name: str, text: str, allowed: str) -> ValueError:
+    shown = text if len(text) <= 60 else f"{text[:57]}..."
+    return ValueError(f"{name} is {shown or 'empty'}, but must be {allowed}")
+
+
+_NESTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "settings": ("an object of text, numbers, true, false and null", _settings),
+    "kept": ("a list of numbers from 0 to 1", _kept),
+    "versions": ("an object of text", _versions),
+    "curves": ("an object of lists of numbers, one entry per epoch", _curves),
+}

@@ -1,0 +1,97 @@
+"""How many CPUs and how much memory this process may use: the machine's, or less in a container."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+UNKNOWN_MEMORY = 4 * 2**30  # bytes, where the system does not say
+
+
+def num_cpus(root: Path = Path("/")) -> int:
+    """How many CPUs this process may use: those that it is bound to, and no more than the quota of its container.
+
+    Args:
+        root: where the file system begins.
+
+    Example:
+        >>> num_cpus() >= 1
+        True
+    """
+    counted: int | None
+    if hasattr(os, "process_cpu_count"):  # Python 3.13
+        counted = os.process_cpu_count()
+    elif hasattr(os, "sched_getaffinity"):  # Linux
+        counted = len(os.sched_getaffinity(0))
+    else:
+        counted = os.cpu_count()
+    return max(1, min([counted or 1, *(int(quota) for quota in _cpu_quotas(root))]))
+
+
+def free_memory(root: Path = Path("/")) -> int:
+    """Bytes that this process may still allocate: what the machine has free, and no more than its container allows.
+
+    Args:
+        root: where the file system begins.
+
+    Example:
+        >>> free_memory() > 0
+        True
+    """
+    return max(0, min([_free_memory_of_machine(root), *_free_memory_of_containers(root)]))
+
+
+def _free_memory_of_machine(root: Path) -> int:
+    for line in _read(root / "proc/meminfo").splitlines():
+        if line.startswith("MemAvailable:"):  # with what caches would give back
+            return int(line.split()[1]) * 1024
+    names = getattr(os, "sysconf_names", {})  # none on Windows
+    if "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names:  # macOS tells the memory, not how much of it is free
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    return UNKNOWN_MEMORY
+
+
+def _cpu_quotas(root: Path) -> Iterator[float]:
+    """CPUs that each control group around this process may use, where there is a limit."""
+    for group in _groups(root, "cpu"):
+        quota, _, period = _read(group / "cpu.max").partition(" ")  # version 2
+        if not period:
+            quota, period = _read(group / "cpu.cfs_quota_us"), _read(group / "cpu.cfs_period_us")
+        if quota.isdigit() and period.isdigit() and int(period) > 0:  # no limit is "max" or -1
+            yield int(quota) / int(period)
+
+
+def _free_memory_of_containers(root: Path) -> Iterator[int]:
+    """Bytes that each control group around this process may still use, where there is a limit."""
+    for group in _groups(root, "memory"):
+        for limit_file, used_file, cache in (
+            ("memory.max", "memory.current", "inactive_file"),  # version 2
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        ):
+            limit, used = _read(group / limit_file), _read(group / used_file)
+            if limit.isdigit() and used.isdigit():
+                stat = dict(line.split(" ", 1) for line in _read(group / "memory.stat").splitlines() if " " in line)
+                reclaimable = stat.get(cache, "0")  # files that were read count as used, and are given up on demand
+                yield int(limit) - int(used) + (int(reclaimable) if reclaimable.isdigit() else 0)
+
+
+def _groups(root: Path, controller: str) -> Iterator[Path]:
+    """The folders of the control groups that this process is in, from its own up to the root."""
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if controllers and controller not in controllers.split(","):
+            continue
+        mounts = [root / "sys/fs/cgroup" / controllers, root / "sys/fs/cgroup" / controller]  # version 1
+        if not controllers:
+            mounts = [root / "sys/fs/cgroup", root / "sys/fs/cgroup/unified"]  # version 2
+        parts = [part for part in path.split("/") if part not in ("", "..")]
+        for mount in dict.fromkeys(mounts):
+            # In a container the path may be the one outside of it: then the folders are not there, but the root is
+            yield from (mount.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1))
+
+
+def _read(path: Path) -> str:
+    """The text of a file without the blanks around it; empty if it cannot be read."""
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,113 @@
+"""The tables of a study's file, and how files of older versions come by them."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+MIGRATIONS = (
+    """
+    CREATE TABLE runs (
+        dataset TEXT NOT NULL,
+        method TEXT NOT NULL,
+        recipe TEXT NOT NULL,
+        recipe_checksum TEXT NOT NULL,
+        settings TEXT NOT NULL,
+        seed INTEGER NOT NULL,
+        replica INTEGER NOT NULL,
+        split_checksum TEXT NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('done', 'failed')),
+        test REAL,
+        validation REAL,
+        epoch INTEGER,
+        kept TEXT NOT NULL,
+        parameters INTEGER NOT NULL,
+        seconds REAL NOT NULL,
+        block INTEGER NOT NULL,
+        device TEXT NOT NULL,
+        versions TEXT NOT NULL,
+        finished TEXT NOT NULL,
+        curves TEXT NOT NULL,
+        PRIMARY KEY (dataset, method, recipe_checksum, seed, replica)
+    ) STRICT
+    """,
+    "ALTER TABLE runs ADD COLUMN weights_checksum TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE runs ADD COLUMN node TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE runs ADD COLUMN reason TEXT NOT NULL DEFAULT ''",
+    "CREATE INDEX failed ON runs (dataset, method, recipe_checksum, seed) WHERE status = 'failed'",
+    # SQLite cannot change a primary key: the runs move to a new table, with the columns that somebody else added
+    """
+    CREATE TABLE moved (
+        dataset TEXT NOT NULL,
+        method TEXT NOT NULL,
+        recipe TEXT NOT NULL,
+        recipe_checksum TEXT NOT NULL,
+        settings TEXT NOT NULL,
+        seed INTEGER NOT NULL,
+        replica INTEGER NOT NULL,
+        split_checksum TEXT NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('done', 'failed')),
+        test REAL,
+        validation REAL,
+        epoch INTEGER,
+        kept TEXT NOT NULL,
+        parameters INTEGER NOT NULL,
+        seconds REAL NOT NULL,
+        block INTEGER NOT NULL,
+        device TEXT NOT NULL,
+        versions TEXT NOT NULL,
+        finished TEXT NOT NULL,
+        curves TEXT NOT NULL,
+        weights_checksum TEXT NOT NULL DEFAULT '',
+        node TEXT NOT NULL DEFAULT '',
+        reason TEXT NOT NULL DEFAULT '',
+        data_checksum TEXT NOT NULL DEFAULT '',
+        splits_checksum TEXT NOT NULL DEFAULT '',
+        train_graphs INTEGER NOT NULL DEFAULT 0,
+        test_graphs INTEGER NOT NULL DEFAULT 0,
+        PRIMARY KEY (dataset, method, recipe_checksum, seed, replica, data_checksum, splits_checksum)
+    ) STRICT;
+    INSERT INTO moved ({columns}) SELECT {columns} FROM runs;
+    DROP TABLE runs;
+    ALTER TABLE moved RENAME TO runs;
+    CREATE INDEX failed ON runs (dataset, method, recipe_checksum, seed) WHERE status = 'failed'
+    """,
+)
+"""Each entry takes the file from the version of its place to the next."""
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Make the tables of a new file, or bring those of an older version up to date; runs stay as they are."""
+    tables = connection.execute("SELECT name FROM sqlite_master").fetchall()  # first: another process may make ours
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if tables and not version:
+        raise ValueError(f"{path} is no study, but a database of something else")
+    if version > len(MIGRATIONS):
+        raise ValueError(f"{path} was written by a newer version of compool (format {version})")
+    for number in range(version, len(MIGRATIONS)):
+        connection.execute("BEGIN IMMEDIATE")
+        (now,) = connection.execute("PRAGMA user_version").fetchone()
+        if now == number:  # else another process was faster
+            for statement in MIGRATIONS[number].split(";"):
+                for complete in _completed(connection, statement):
+                    connection.execute(complete)
+            connection.execute(f"PRAGMA user_version = {number + 1}")
+        connection.execute("COMMIT")
+
+
+def columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    """The names of a table's columns."""
+    return [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+
+
+def _completed(connection: sqlite3.Connection, statement: str) -> Iterator[str]:
+    """A statement, with the columns of the runs where they are to be named; first, the new table gets all of them."""
+    if "{columns}" not in statement:
+        yield statement
+        return
+    there, new = columns(connection, "runs"), columns(connection, "moved")
+    yield from (f"ALTER TABLE moved ADD COLUMN {_quoted(name)} ANY" for name in there if name not in new)
+    yield statement.format(columns=", ".join(map(_quoted, there)))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

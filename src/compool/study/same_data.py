@@ -1,0 +1,68 @@
+"""Which runs are of the same data: a name may have stood for other graphs, or a file of splits for other splits."""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from compool.study.store import Run
+
+
+class _Kind(NamedTuple):
+    """What may differ under one name."""
+
+    word: str
+    checksum: Callable[[Run], str]
+    group: Callable[[Run], Hashable]
+    """Runs of equal groups should have equal checksums."""
+
+
+_KINDS = (
+    _Kind("data", lambda run: run.data_checksum, lambda run: run.dataset),
+    _Kind("splits", lambda run: run.splits_checksum, lambda run: (run.dataset, run.recipe)),
+)
+
+
+def separate_data(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+    """Name the data set of runs so that other data, or other splits from a file of the same name, are another data set.
+
+    The data with most runs keep the name; of equals, those of the latest run. Runs without a checksum, which older
+    versions stored, belong to these.
+
+    Returns:
+        The runs in the same order, and a warning for each data set that was renamed or that has runs without a
+        checksum among others.
+
+    Example:
+        >>> separate_data([])
+        ([], [])
+    """
+    renamed, warnings = list(runs), list[str]()
+    for kind in _KINDS:
+        groups: dict[Hashable, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for position, run in enumerate(renamed):
+            groups[kind.group(run)][kind.checksum(run)].append(position)
+        for group in groups.values():
+            unknown = group.pop("", [])
+            if not group:
+                continue
+
+            def weight(positions: list[int]) -> tuple[int, str]:
+                return len(positions), max(renamed[position].finished for position in positions)
+
+            kept, *others = sorted(group, key=lambda checksum: weight(group[checksum]), reverse=True)
+            name = renamed[group[kept][0]].dataset
+            for checksum in others:
+                other = f"{name} [{kind.word} {checksum[:8]}]"
+                for position in group[checksum]:
+                    renamed[position] = replace(renamed[position], dataset=other)
+                warnings.append(
+                    f"{name}: {len(group[checksum])} runs were trained on other {kind.word} of this name (checksum "
+                    f"{checksum[:8]} instead of {kept[:8]}) and are shown as {other}."
+                )
+            if unknown:
+                warnings.append(
+                    f"{name}: {len(unknown)} runs have no checksum of their {kind.word}, as an older version stored "
+                    f"them; they are taken to be of {kind.word} {kept[:8]}."
+                )
+    return renamed, warnings
