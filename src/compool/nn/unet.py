@@ -1,7 +1,7 @@
 """A graph U-Net with component pooling, for tasks on nodes."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -76,7 +76,7 @@ class ComponentUNet(torch.nn.Module):
         levels: list[tuple[Tensor, Pooled]] = []
         for pool, conv in zip(self.pools, self.down[1:], strict=True):
             # Per member: sums of large supernodes would drown what is added to them
-            pooled = pool._pool(x, edge_index, batch, None, per_member=True)
+            pooled = cast(ComponentPooling, pool)._pool(x, edge_index, batch, None, per_member=True)
             levels.append((x, pooled))
             edge_index, batch = pooled.edge_index, pooled.batch
             x = self._convolve(conv, pooled.x, edge_index)

@@ -294,8 +294,9 @@ def pool_backward(
     activation: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     if torch.are_deterministic_algorithms_enabled() or not x.numel():
-        given = (grad, grad_score, x, halves, edge_index, edge_score, cluster, merged, weight)
-        return _torch.pool_backward(*given, activation)
+        return _torch.pool_backward(
+            grad, grad_score, x, halves, edge_index, edge_score, cluster, merged, weight, activation
+        )
     grad, x, halves = grad.contiguous(), x.contiguous(), halves.contiguous()
     num_nodes, channels = x.shape
     rows = halves.size(0)

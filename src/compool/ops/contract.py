@@ -1,5 +1,6 @@
 """Edge contraction (Diehl 2019): pairs of nodes instead of components."""
 
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -149,6 +150,11 @@ def merge_pairs(x: Tensor, edge_score: Tensor, edge_index: Tensor, parts: Contra
     return cast(Tensor, merged(x, supernode_score, parts.cluster)), supernode_score.to(x.dtype)
 
 
+def _pairs(cluster: Tensor, x: Tensor, supernode_score: Tensor) -> tuple[Tensor]:
+    """Merging pairs in plain torch operations."""
+    return (_torch.merge_pairs(x, supernode_score, cluster),)
+
+
 class _MergePairs(torch.autograd.Function):
     """Sum first, then multiply, as PyG does: so unpooling, which divides, gives back whole numbers.
 
@@ -164,9 +170,5 @@ class _MergePairs(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, supernode_score, cluster = ctx.saved_tensors
         if wants_graph():
-
-            def again(*given: Tensor) -> tuple[Tensor]:
-                return (_torch.merge_pairs(*given, cluster),)
-
-            return *gradients(again, (x, supernode_score), [grad]), None
+            return *gradients(partial(_pairs, cluster), (x, supernode_score), [grad]), None
         return *_merge_pairs_backward(grad, x, supernode_score, cluster), None

@@ -1,5 +1,6 @@
 """Step 4: the features of the supernodes."""
 
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -51,12 +52,16 @@ class _Merge(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, edge_score, weight, edge_index, merged, *parts = ctx.saved_tensors
         if wants_graph():
-
-            def again(*given: Tensor) -> tuple[Tensor]:
-                return (_torch.merge(*given, edge_index, merged, *parts)[0].to(grad.dtype),)
-
+            again = partial(_sums, edge_index, merged, parts, grad.dtype)
             return *gradients(again, (x, edge_score), [grad]), *[None] * 6
         return *_merge_backward(grad, x, weight, edge_index, merged, parts[0]), *[None] * 6
+
+
+def _sums(
+    edge_index: Tensor, merged: Tensor, parts: list[Tensor], dtype: torch.dtype, x: Tensor, edge_score: Tensor
+) -> tuple[Tensor]:
+    """Merging in plain torch operations."""
+    return (_torch.merge(x, edge_score, edge_index, merged, *parts)[0].to(dtype),)
 
 
 class _Spread(torch.autograd.Function):
@@ -71,11 +76,16 @@ class _Spread(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, source, target = ctx.saved_tensors
         if wants_graph():
-            ends = (source, target, grad.size(0))
-            return *gradients(lambda *given: (_torch.spread(*given, *ends),), (x, weight), [grad]), None, None, None
+            again = partial(_spread_rows, source, target, grad.size(0))
+            return *gradients(again, (x, weight), [grad]), None, None, None
         if not ctx.needs_input_grad[1]:
             return _spread(grad, weight, target, source, x.size(0)), None, None, None, None
         return *_spread_backward(grad, x, weight, source, target), None, None, None
+
+
+def _spread_rows(source: Tensor, target: Tensor, num_rows: int, x: Tensor, weight: Tensor) -> tuple[Tensor]:
+    """Spreading in plain torch operations."""
+    return (_torch.spread(x, weight, source, target, num_rows),)
 
 
 def spread(x: Tensor, weight: Tensor, source: Tensor, target: Tensor, num_rows: int) -> Tensor:

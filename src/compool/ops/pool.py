@@ -1,5 +1,6 @@
 """All steps in one operator, forward and backward: the usual case, without a detour through autograd between steps."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -70,7 +71,7 @@ class _Pool(torch.autograd.Function):
         with full_precision(x):
             found = _pool(x, halves, bias, edge_index, batch, activation, threshold, self_loops)
         out, edge_score, cluster, edges, graph, merged, weight = found
-        ctx.activation, ctx.number = activation, out.size(0)
+        ctx.activation = activation
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(cluster, edges, graph)
         ctx.save_for_backward(x, halves, bias, edge_index, edge_score, cluster, merged, weight)
@@ -79,15 +80,11 @@ class _Pool(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, grad_score: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
         x, halves, bias, edge_index, edge_score, cluster, merged, weight = ctx.saved_tensors
-        if wants_graph():
-
-            def again(*given: Tensor) -> tuple[Tensor, Tensor]:
-                sums, scores = _score_and_merge(*given, edge_index, cluster, merged, ctx.number, ctx.activation)
-                return sums if grad is None else sums.to(grad.dtype), scores
-
-            return *gradients(again, (x, halves, bias), (grad, grad_score)), *[None] * 6
         if grad is None:
-            grad = x.new_zeros(ctx.number, x.size(1))
+            grad = x.new_zeros(int(cluster.max()) + 1 if cluster.numel() else 0, x.size(1))
+        if wants_graph():
+            again = partial(_score_and_merge, edge_index, cluster, merged, ctx.activation, grad)
+            return *gradients(again, (x, halves, bias), (grad, grad_score)), *[None] * 6
         given = (grad, grad_score, x, halves, edge_index, edge_score, cluster, merged, weight)
         with full_precision(x):
             grads = _pool_backward(*given, ctx.activation)
@@ -95,20 +92,20 @@ class _Pool(torch.autograd.Function):
 
 
 def _score_and_merge(
-    x: Tensor,
-    halves: Tensor,
-    bias: Tensor,
     edge_index: Tensor,
     cluster: Tensor,
     merged: Tensor,
-    number: int,
     activation: str,
+    like: Tensor,
+    x: Tensor,
+    halves: Tensor,
+    bias: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Sums and scores in plain torch operations, where it is known which edges merge."""
+    """Sums `like` others and scores, in plain torch operations, where it is known which edges merge."""
     edge_score = _ACTIVATIONS[activation](score_halves(x, halves, bias, edge_index))
-    size = count_members(cluster, number)
+    size = count_members(cluster, like.size(0))
     sums, _ = _torch.merge(x, edge_score, edge_index, merged, cluster, size, (size == 1)[cluster])
-    return sums, edge_score
+    return sums.to(like.dtype), edge_score
 
 
 class Result(NamedTuple):

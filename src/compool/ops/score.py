@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -55,6 +56,10 @@ def score_halves(x: Tensor, halves: Tensor, bias: Tensor, edge_index: Tensor) ->
     return _torch.score(ends, edge_index, bias)
 
 
+def _score_and_pass(edge_index: Tensor, x: Tensor, halves: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    return score_halves(x, halves, bias, edge_index), x.view_as(x)
+
+
 class _Score(torch.autograd.Function):
     """The raw scores, and `x` once more.
 
@@ -81,11 +86,7 @@ class _Score(torch.autograd.Function):
             return grad_x, None, None, None
         x, halves, bias, edge_index = ctx.saved_tensors
         if wants_graph():
-
-            def again(*given: Tensor) -> tuple[Tensor, Tensor]:
-                return score_halves(*given, edge_index), given[0].view_as(given[0])
-
-            return *gradients(again, (x, halves, bias), (grad, grad_x)), None
+            return *gradients(partial(_score_and_pass, edge_index), (x, halves, bias), (grad, grad_x)), None
         ends = _score_backward(grad, edge_index, x.size(0))
         if halves.size(0) == 1:
             ends = ends.sum(0, keepdim=True)

@@ -180,9 +180,8 @@ class Graphs:
     def _check(self, graphs: Tensor, key: Tensor | None) -> None:
         """No index reaches a kernel unchecked."""
         if graphs.dim() != 2 or graphs.dtype != torch.long or graphs.size(0) < 1:
-            raise ValueError(
-                f"graphs must be int64 [replicas, graphs], of at least one replica; got {graphs.dtype} {list(graphs.shape)}"
-            )
+            given = f"{graphs.dtype} {list(graphs.shape)}"
+            raise ValueError(f"graphs must be int64 [replicas, graphs], of at least one replica; got {given}")
         low, high = (int(end) for end in graphs.aminmax()) if graphs.numel() else (0, -1)
         if low < -1 or high >= len(self):
             wrong = low if low < -1 else high
