@@ -15,8 +15,8 @@ def whole(path: Path) -> Iterator[Path]:
     """Yield a temporary file name in the folder of `path`; what is written to it replaces `path` at the end.
 
     The new content is on the disk before it replaces the old, so that `path` is complete at any time, even after a
-    power failure. If the block fails, nothing remains of it. A process that is killed may leave its temporary file,
-    a hidden one; a later write to the same `path` removes it.
+    power failure. If the block fails, nothing remains of it; an OSError names `path`. A process that is killed may
+    leave its temporary file, a hidden one; a later write to the same `path` removes it.
 
     Example:
         >>> path = getfixture("tmp_path") / "folder" / "note.txt"
@@ -33,6 +33,8 @@ def whole(path: Path) -> Iterator[Path]:
         _flush(partial)
         written = partial.stat().st_mtime
         partial.replace(path)
+    except OSError as error:
+        raise OSError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
         partial.unlink(missing_ok=True)
     with suppress(OSError):  # not every file system can flush a folder

@@ -1,8 +1,4 @@
-import os
 import re
-import signal
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -102,28 +98,6 @@ def test_a_report_replaces_its_own_files_only(tmp_path: Path) -> None:
     for _ in range(2):
         report(store.path, tmp_path / "here")
     assert (tmp_path / "here" / "notes.txt").read_text() == "mine"
-
-
-def test_what_a_killed_report_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    store, out = Store(tmp_path / "study.sqlite"), tmp_path / "study-report"
-    code = f"""
-import os, signal
-from pathlib import Path
-from compool.study.files import writing
-out = Path({str(out)!r})
-with writing(out / "figures/accuracy.png") as figure, writing(out / "index.html") as page:
-    figure.write_text("half")
-    page.write_text("half")
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-    process = subprocess.run([sys.executable, "-c", code], check=False)
-    assert process.returncode == -signal.SIGKILL
-    assert sorted(path.suffix for path in out.rglob(".*")) == [".html", ".png"]
-    others = [f".index.{os.getppid()}.html", ".notes.md", ".a.7.txt"]  # of a report that is running, and the user's
-    for name in others:
-        (out / name).touch()
-    report(store.path)
-    assert sorted(path.name for path in out.rglob(".*")) == sorted(others)
 
 
 def test_graphs_of_kept_networks_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

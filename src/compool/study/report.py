@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from compool import data
+from compool._files import whole
 from compool.data import tu
 from compool.study import planning
 from compool.study.drawing import draw
 from compool.study.figures import figures
-from compool.study.files import remove_partial, writing
 from compool.study.formats import as_csv, latex, markdown
 from compool.study.levels import LARGEST, Shown, look
 from compool.study.networks import chosen_run, model_path, network_of, recipe_of, require_same_data
@@ -69,7 +69,6 @@ def report(
     runs = list(Store(store).runs())
     study = collect(runs, pick)
     out = out or report_folder(store)
-    remove_partial(out)
     made = tables(study)
     for table in made:
         for ending, text in (("md", markdown(table)), ("tex", latex(table)), ("csv", as_csv(table))):
@@ -88,7 +87,7 @@ def write_text(path: Path, text: str) -> None:
     Example:
         >>> write_text(getfixture("tmp_path") / "note.txt", "done")
     """
-    with writing(path) as partial:
+    with whole(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
