@@ -28,7 +28,8 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components as scipy_components
 from torch import Tensor
 
-from compool.ops import _library, _torch
+from compool.ops import _torch
+from compool.ops._dispatch import kernels_for
 
 
 def random_graph(nodes: int, edges: int, device: str) -> Tensor:
@@ -73,7 +74,7 @@ def seconds(run: Callable[[], Any], device: str, budget: float = 2.0) -> float:
 def measured(nodes: int, edge_index: Tensor, copied: float, with_scipy: bool) -> dict[str, float]:
     device, number = edge_index.device.type, edge_index.size(1)
     every = torch.ones(number, dtype=torch.bool, device=device)
-    ours = _library.kernel("components", edge_index)
+    ours = kernels_for(edge_index).components
     row = {"edges": number, "compool": seconds(lambda: ours(edge_index, every, nodes), device)}
     row["share of copy bandwidth"] = (16 * number + 8 * nodes) / row["compool"] / copied  # edges read, labels written
     row["plain torch"] = seconds(lambda: _torch.components(edge_index, every, nodes), device, 1.0)

@@ -34,7 +34,6 @@ from torch_geometric.nn import ClusterPooling, EdgePooling, GCNConv, SAGPooling,
 from torch_geometric.utils import coalesce, remove_self_loops
 
 import compool
-from compool.ops import _numba, _torch
 
 # graphs, nodes a graph, undirected edges a graph: as in PROTEINS and REDDIT-BINARY
 SIZES = {"32 PROTEINS": (32, 39, 73), "32 REDDIT": (32, 430, 498), "128 REDDIT": (128, 430, 498)}
@@ -44,7 +43,6 @@ ONE_GRAPH = (20_000_000, 100_000_000, 32)  # nodes, edges, channels
 SCALING = (10, 32, 100, 320, 1000, 3200, 10_000)  # REDDIT-sized graphs: 10 k to 10 M edges
 METHODS: dict[str, Callable[[int], torch.nn.Module]] = {
     "ComponentPooling": compool.ComponentPooling,
-    "  unchecked": compool.ComponentPooling,  # without the checks of edge_index and batch that read them
     "  weights=all": lambda channels: compool.ComponentPooling(channels, weights="all"),
     "  quantile=0.5": lambda channels: compool.ComponentPooling(channels, quantile=0.5),
     "  ratio=0.5": lambda channels: compool.ComponentPooling(channels, ratio=0.5),
@@ -60,7 +58,7 @@ METHODS: dict[str, Callable[[int], torch.nn.Module]] = {
 }
 
 
-OTHER_DEVICE = {"cpu": ("  deterministic",), "cuda": ("  unchecked",)}
+OTHER_DEVICE = {"cpu": ("  deterministic",), "cuda": ()}
 
 
 def batch_of(graphs: int, nodes: int, edges: int, device: str) -> tuple[Tensor, Tensor]:
@@ -86,18 +84,12 @@ def step_of(method: str, size: tuple[int, int, int], channels: int, device: str)
         features = out if isinstance(out, Tensor) else out[0]
         features.backward(torch.ones_like(features))
 
-    def unchecked() -> None:
-        checks = _numba.check_range, _torch.check_graphs
-        _numba.check_range = _torch.check_graphs = lambda *args: None
-        step()
-        _numba.check_range, _torch.check_graphs = checks
-
     def deterministic() -> None:
         torch.use_deterministic_algorithms(True)
         step()
         torch.use_deterministic_algorithms(False)
 
-    special = {"  unchecked": unchecked, "  deterministic": deterministic}
+    special = {"  deterministic": deterministic}
     return special.get(method, step)
 
 

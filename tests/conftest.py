@@ -23,7 +23,7 @@ def _seed() -> None:
 @pytest.fixture(params=["kernels", "torch"])
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Runs a test twice: with the kernels of the device, and with the plain torch operations."""
-    monkeypatch.setattr("compool.ops._library.only_torch", request.param == "torch")
+    monkeypatch.setattr("compool.ops._dispatch.only_torch", request.param == "torch")
     return str(request.param)
 
 

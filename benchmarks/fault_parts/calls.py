@@ -18,7 +18,7 @@ import torch
 from arguments import Draw
 from torch import Tensor
 
-from compool.ops import _library
+from compool.ops import _dispatch
 
 PUBLIC = layers.TARGETS | sets.TARGETS
 WITH_KERNELS = {*layers.TARGETS, "Graphs.union", "stack of networks on a union"} - {"save_network, load_network"}
@@ -103,7 +103,7 @@ def _with_gradients(result: Any, draw: Draw) -> list[Any]:
 def _compared(run: Any, result: list[Any], draw: Draw, seed: int) -> dict[str, str]:
     """Whether the plain torch operations say the same."""
     torch.manual_seed(seed)
-    _library.only_torch = True
+    _dispatch.only_torch = True
     try:
         other = _with_gradients(run(), draw)
     except Exception as error:
@@ -112,7 +112,7 @@ def _compared(run: Any, result: list[Any], draw: Draw, seed: int) -> dict[str, s
         text = f"the plain operations raise {type(error).__name__}: {error}"
         return {"kind": "wrong", "error": text[:160], "where": ""}
     finally:
-        _library.only_torch = os.environ.get("COMPOOL_KERNELS") == "torch"
+        _dispatch.only_torch = os.environ.get("COMPOOL_KERNELS") == "torch"
     if len(result) != len(other):
         return {"kind": "wrong", "error": "not as many parts as of the plain operations", "where": ""}
     for index, (part, wanted) in enumerate(zip(result, other, strict=True)):

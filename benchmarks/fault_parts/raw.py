@@ -77,8 +77,8 @@ def _parts(given: dict[str, Any]) -> ops.Components:
 
 STEPS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "score": lambda g: ops.score(g["x"], g["edge_index"], g["weight"], g["bias"], torch.tanh),
-    "score_ends": lambda g: ops.score_ends(g["ends"], g["edge_index"]),
-    "softmax_ends": lambda g: ops.softmax_ends(g["ends"], g["edge_index"], g["row_ptr"]),
+    "score_ends": lambda g: ops.gather_ends(g["ends"], g["edge_index"]),
+    "softmax_ends": lambda g: kernels.softmax_ends(g["ends"], g["edge_index"], g["row_ptr"]),
     "select": lambda g: ops.select(g["edge_score"], g["edge_index"], g["num_nodes"]),
     "select_quantile": lambda g: ops.select_quantile(g["edge_score"], g["edge_index"], g["num_nodes"], 0.5, g["batch"]),
     "select_ratio": lambda g: ops.select_ratio(g["edge_score"], g["edge_index"], g["num_nodes"], 0.5, g["batch"]),
@@ -88,9 +88,9 @@ STEPS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "components": lambda g: ops.components(g["edge_index"], g["merged"], g["num_nodes"]),
     "connect": lambda g: ops.connect(g["edge_index"], _parts(g)),
     "coarsen": lambda g: ops.coarsen(g["edge_score"], g["edge_index"], g["num_nodes"], 0.0, g["batch"]),
-    "coarsen_padded": lambda g: ops.coarsen_padded(g["edge_score"], g["edge_index"], g["row_ptr"]),
+    "coarsen_padded": lambda g: kernels.coarsen_padded(g["edge_score"], g["edge_index"], g["row_ptr"]),
     "contract": lambda g: ops.contract(g["edge_score"], g["edge_index"], g["num_nodes"]),
-    "contract_padded": lambda g: ops.contract_padded(g["edge_score"], g["edge_index"], g["row_ptr"], g["ptr"]),
+    "contract_padded": lambda g: kernels.contract_padded(g["edge_score"], g["edge_index"], g["row_ptr"], g["ptr"]),
     "merge": lambda g: ops.merge(g["x"], g["edge_score"], g["edge_index"], g["merged"], _parts(g)),
     "merge_all": lambda g: ops.merge_all(g["x"], g["edge_score"], g["edge_index"], g["merged"], _parts(g)),
     "merge_pairs": lambda g: ops.merge_pairs(
@@ -102,18 +102,18 @@ STEPS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "pool_in_place": lambda g: ops.pool_in_place(
         g["x"], g["edge_index"], g["row_ptr"], g["live"], g["weight"], g["bias"]
     ),
-    "row_pointer": lambda g: ops.row_pointer(g["edge_index"], g["num_nodes"]),
-    "propagate": lambda g: ops.propagate(g["x"], g["row_ptr"], g["edge_index"][1]),
-    "grouped_linear": lambda g: ops.grouped_linear(g["x"], g["weights"], g["ptr"], g["biases"]),
-    "linear_activate": lambda g: ops.linear_activate(
+    "row_pointer": lambda g: kernels.row_pointer(g["edge_index"], g["num_nodes"]),
+    "propagate": lambda g: kernels.propagate(g["x"], g["row_ptr"], g["edge_index"][1]),
+    "grouped_linear": lambda g: kernels.grouped_linear(g["x"], g["weights"], g["ptr"], g["biases"]),
+    "linear_activate": lambda g: kernels.linear_activate(
         g["x"], g["weights"], g["biases"], g["ptr"], g["key"], g["probability"]
     ),
-    "segment_sum": lambda g: ops.segment_sum(g["x"], g["ptr"]),
-    "segment_repeat": lambda g: ops.segment_repeat(g["scale"], g["ptr"], g["num_nodes"]),
-    "segment_norm": lambda g: ops.segment_norm(g["x"], g["scale"], g["scale"], g["ptr"]),
-    "dropout": lambda g: ops.dropout(g["x"], g["ptr"], g["key"], g["probability"]),
-    "activate": lambda g: ops.activate(g["x"], None, g["ptr"], g["key"], g["probability"]),
-    "gather_graphs": lambda g: ops.gather_graphs(
+    "segment_sum": lambda g: kernels.segment_sum(g["x"], g["ptr"]),
+    "segment_repeat": lambda g: kernels.segment_repeat(g["scale"], g["ptr"], g["num_nodes"]),
+    "segment_norm": lambda g: kernels.segment_norm(g["x"], g["scale"], g["scale"], g["ptr"]),
+    "dropout": lambda g: kernels.dropout(g["x"], g["ptr"], g["key"], g["probability"]),
+    "activate": lambda g: kernels.activate(g["x"], None, g["ptr"], g["key"], g["probability"]),
+    "gather_graphs": lambda g: kernels.gather_graphs(
         g["which"], g["ptr"], g["row_ptr"][g["ptr"]], g["row_ptr"], g["edge_index"]
     ),
 }

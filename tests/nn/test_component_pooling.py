@@ -45,7 +45,7 @@ def test_equals_the_dense_equations(graph: Graph, options: dict[str, object], sc
 @given(graphs(), st.sampled_from(OPTIONS), st.sampled_from(["tanh", "sigmoid"]))
 def test_plain_torch_equals_the_dense_equations(graph: Graph, options: dict[str, object], score: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("compool.ops._library.only_torch", True)
+        patch.setattr("compool.ops._dispatch.only_torch", True)
         compare_with_dense(graph, options, score)
 
 

@@ -56,7 +56,7 @@ def test_equals_the_dense_reference(graph: Graph, options: dict[str, object]) ->
 @given(graphs(), st.sampled_from(OPTIONS))
 def test_plain_torch_equals_the_dense_reference(graph: Graph, options: dict[str, object]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("compool.ops._library.only_torch", True)
+        patch.setattr("compool.ops._dispatch.only_torch", True)
         compare_with_dense(graph, options)
 
 

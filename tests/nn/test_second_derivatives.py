@@ -64,6 +64,7 @@ def test_transforms(name: str) -> None:
 
     leaf = x.clone().requires_grad_()
     (expected,) = torch.autograd.grad(loss(leaf), leaf)
+    torch.testing.assert_close(torch.autograd.grad(loss(leaf), leaf, create_graph=True)[0], expected)
     torch.testing.assert_close(torch.func.grad(loss)(x), expected)
     torch.testing.assert_close(torch.func.jvp(loss, (x,), (tangent,))[1], (expected * tangent).sum())
     hessian = torch.autograd.functional.hessian(loss, x)

@@ -1,5 +1,6 @@
-"""Every kernel of `_triton` against its namesake in `_torch`: on a GPU, or else under Triton's interpreter."""
+"""The GPU kernels against the plain torch operations: on a GPU, or else under Triton's interpreter."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,11 +10,12 @@ pytest.importorskip("triton", reason="needs triton")
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")  # numpy's, in the interpreter: infinity is meant
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
-from compool.ops import _torch, _triton, _triton_merge, _triton_padded  # noqa: E402
+from compool.ops import _cuda, _torch  # noqa: E402
+from compool.ops._cuda import launch, steps  # noqa: E402
 from tests.graphs import SHAPES, batch_around, path, random_graph, star  # noqa: E402
-from tests.ops.test_kernels import public, same  # noqa: E402
+from tests.ops.kernels import both, check_pool  # noqa: E402
 
-MODULES = (_triton, _triton_merge, _triton_padded)
+gpu = partial(both, _cuda.KERNELS, _torch.KERNELS)
 # The interpreter is slow: it gets paths of 100 nodes, and no large graph
 INTERPRETED = {name: shape for name, shape in SHAPES.items() if shape[0] < 100} | {
     "path": (100, path(100)),
@@ -25,69 +27,37 @@ INTERPRETED = {name: shape for name, shape in SHAPES.items() if shape[0] < 100} 
 SMALL = SHAPES if DEVICE == "cuda" else INTERPRETED
 
 
-def both(name: str, *args: Any) -> Any:
-    theirs = getattr(_torch, name)(*args)
-    (module,) = (one for one in MODULES if hasattr(one, name) and name in public(one))
-    same(getattr(module, name)(*args), theirs)
-    return theirs
-
-
 def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = torch.float64, channels: int = 5) -> None:
     edge_index = edge_index.to(DEVICE)
     wide = torch.promote_types(dtype, torch.float32)
     x = torch.randn(num_nodes, channels, dtype=dtype, device=DEVICE)
     ends, bias = torch.randn(2, num_nodes, dtype=wide, device=DEVICE), torch.ones(1, dtype=wide, device=DEVICE)
     batch = batch_around(edge_index, num_nodes)
-    score = both("score", ends, edge_index, bias).tanh()
+    score = gpu("score", ends, edge_index, bias).tanh()
+    gpu("sum_ends", score, edge_index, num_nodes)
     for self_loops in (False, True):
-        found = both("coarsen", score, edge_index, num_nodes, 0.3, batch, self_loops)
-    both("coarsen", score, edge_index, num_nodes, -2.0, None, False)
+        found = gpu("coarsen", score, edge_index, num_nodes, 0.3, batch, self_loops)
+    gpu("coarsen", score, edge_index, num_nodes, -2.0, None, False)
     merged, _, cluster, first, alone, _, _ = found
-    number = first.numel()
-    both("components", edge_index, merged, num_nodes)
-    _, weight = both("merge", x, score, edge_index, merged, cluster, first, alone)
-    grad = torch.randn(number, channels, dtype=dtype, device=DEVICE)
-    _, grad_score = both("merge_backward", grad, x, weight, edge_index, merged, cluster)
-    both("score_backward", grad_score, edge_index, num_nodes)
+    num_clusters = first.numel()
+    gpu("components", edge_index, merged, num_nodes)
     for loops in ((False, False), (True, False), (True, True)):
-        both("connect", edge_index, cluster, number, *loops)
-    for rows, activation in ((2, "tanh"), (1, "sigmoid")):
-        halves = torch.randn(rows, channels, dtype=wide, device=DEVICE)
-        settings = (activation, 0.3, False)
-        out, edge_score, cluster, _, _, merged, weight = both("pool", x, halves, bias, edge_index, batch, *settings)
-        grads = (torch.randn_like(out), torch.randn_like(edge_score) if rows == 2 else None)
-        given = (*grads, x, halves, edge_index, edge_score, cluster, merged, weight, activation)
-        if dtype == wide:
-            both("pool_backward", *given)
-        else:  # the plain operations round in between
-            for ours, theirs in zip(_triton.pool_backward(*given), _torch.pool_backward(*given), strict=True):
-                limit = 8 * torch.finfo(dtype).eps * float(theirs.abs().max())
-                torch.testing.assert_close(ours, theirs, rtol=0, atol=limit)
-    number = out.size(0)
-    grad = torch.randn(number, channels, dtype=dtype, device=DEVICE)
-    source, target = edge_index[0], cluster[edge_index[1]]
-    both("spread", x, score, source, target, number)
-    both("spread_backward", grad, x, score, source, target)
-    pair = (torch.randperm(num_nodes) // 2).to(DEVICE)
-    for room in (num_nodes, (num_nodes + 2) // 3):  # of more supernodes than there are, or fewer: those are left out
-        pair_score = torch.randn(room, dtype=wide, device=DEVICE)
-        both("merge_pairs", x, pair_score, pair)
-        grad = torch.randn(room, channels, dtype=dtype, device=DEVICE)
-        both("merge_pairs_backward", grad, x, pair_score, pair)
+        gpu("connect", edge_index, cluster, num_clusters, *loops)
+    weight = torch.randn(num_nodes, dtype=wide, device=DEVICE)
+    grad = torch.randn(num_clusters, channels, dtype=dtype, device=DEVICE)
+    for source, target, factor in ((None, cluster, weight), (edge_index[0], cluster[edge_index[1]], score)):
+        for mask in (None, alone) if source is None else (None,):
+            gpu("row_sum", x, factor, source, target, num_clusters, mask)
+        gpu("row_sum_backward", grad, x, factor, source, target)
+    if num_nodes:
+        check_pool(_cuda.KERNELS, x, edge_index, batch)
 
 
-def test_what_is_left_out_stays_out() -> None:
-    x, pair, score = torch.randn(5, 3, device=DEVICE), torch.tensor([2, 0, 1, 0, 1], device=DEVICE), torch.ones(2)
-    x[0] = torch.nan
-    for module in (_torch, _triton_merge):
-        assert not module.merge_pairs(x, score.to(DEVICE), pair).isnan().any()
-        grad_x, grad_score = module.merge_pairs_backward(x[1:3], x, score.to(DEVICE), pair)
-        assert not grad_x.isnan().any()
-        assert not grad_score.isnan().any()
-
-
-def test_every_kernel_has_a_plain_form() -> None:
-    assert public(*MODULES) < public(_torch)
+def test_keys() -> None:
+    key = torch.tensor([1, -2, 7, 2**40], device=DEVICE)
+    gpu("fold_key", key, None, 7)
+    gpu("fold_key", key, torch.tensor(2**33, device=DEVICE), 0)
+    gpu("fold_key", key.unsqueeze(1), torch.arange(5, device=DEVICE), 0)
 
 
 def undirected(edge_index: torch.Tensor) -> torch.Tensor:
@@ -115,7 +85,7 @@ def test_int32_edges_and_strides() -> None:
 
 def test_a_table_that_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plain operations take over."""
-    monkeypatch.setattr(_triton, "TABLE", 16)
+    monkeypatch.setattr(launch, "TABLE", 16)
     check_all(undirected(random_graph(100, 300)), 100)
 
 
@@ -132,18 +102,16 @@ def test_errors_are_those_of_the_cpu(change: dict[str, Any], message: str) -> No
     given: dict[str, Any] = {"score": [0.5, 0.5], "edge_index": [[0, 1], [1, 0]], "batch": [0, 0, 1, 1]} | change
     score, edge_index, batch = (torch.tensor(given[name], device=DEVICE) for name in ("score", "edge_index", "batch"))
     with pytest.raises(ValueError, match=message):
-        _triton.coarsen(score, edge_index, 4, 0.0, batch, False)
+        steps.coarsen(score, edge_index, 4, 0.0, batch, False)
     if "edge_index" in change:
         with pytest.raises(ValueError, match=message):
-            _triton.components(edge_index, torch.ones(2, dtype=torch.bool, device=DEVICE), 4)
+            steps.components(edge_index, torch.ones(2, dtype=torch.bool, device=DEVICE), 4)
 
 
 def test_half_precision_sums_in_float32() -> None:
     x = torch.cat([torch.tensor([[4096.0]]), torch.ones(512, 1)]).half().to(DEVICE)  # 4096 + 1 is 4096 in float16
-    circle = torch.stack([torch.arange(513), torch.arange(513).roll(1)]).to(DEVICE)
-    every = torch.ones(513, dtype=torch.bool, device=DEVICE)
-    parts = (torch.zeros(513, dtype=torch.long, device=DEVICE), torch.tensor([0], device=DEVICE), ~every)
-    out, _ = _triton_merge.merge(x, torch.ones(513, device=DEVICE), circle, every, *parts)
+    target = torch.zeros(513, dtype=torch.long, device=DEVICE)
+    out = _cuda.row_sum(x, torch.ones(513, device=DEVICE), None, target, 1, None)
     assert out.tolist() == [[4608.0]]
 
 
@@ -151,6 +119,27 @@ def test_too_many_edges_or_nodes() -> None:
     edges = torch.empty(2, 1, dtype=torch.int32, device=DEVICE).expand(2, 2**31)  # no memory behind it
     mask = torch.empty(0, dtype=torch.bool, device=DEVICE)
     with pytest.raises(ValueError, match="edge_index has 2147483648 edges; the GPU kernels take fewer than 2³¹"):
-        _triton.components(edges, mask, 4)
+        steps.components(edges, mask, 4)
     with pytest.raises(ValueError, match="x has 2147483648 nodes; the GPU kernels take fewer than 2³¹"):
-        _triton.components(edges[:, :1], mask, 2**31)
+        steps.components(edges[:, :1], mask, 2**31)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("channels", [1, 130])
+def test_merge_pairs(dtype: torch.dtype, channels: int) -> None:
+    x = torch.randn(61, channels, dtype=dtype, device=DEVICE)
+    pair = (torch.randperm(61) // 2).to(DEVICE)
+    for capacity in (61, 21):  # more supernodes than there are, or fewer: those are left out
+        score = torch.randn(capacity, dtype=torch.promote_types(dtype, torch.float32), device=DEVICE)
+        gpu("merge_pairs", x, score, pair)
+        gpu("merge_pairs_backward", torch.randn(capacity, channels, dtype=dtype, device=DEVICE), x, score, pair)
+
+
+def test_what_is_left_out_stays_out() -> None:
+    x, pair, score = torch.randn(5, 3, device=DEVICE), torch.tensor([2, 0, 1, 0, 1], device=DEVICE), torch.ones(2)
+    x[0] = torch.nan
+    for module in (_torch, _cuda):
+        assert not module.merge_pairs(x, score.to(DEVICE), pair).isnan().any()
+        grad_x, grad_score = module.merge_pairs_backward(x[1:3], x, score.to(DEVICE), pair)
+        assert not grad_x.isnan().any()
+        assert not grad_score.isnan().any()

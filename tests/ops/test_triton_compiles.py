@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 MODULES = (
-    "_triton_kernels",
-    "_triton_merge_kernels",
-    "_triton_padded_kernels",
-    "_triton_layer_kernels",
-    "_triton_product_kernels",
-    "_triton_norm_kernels",
+    "compool.ops._cuda.kernels",
+    "compool.ops._cuda.row_kernels",
+    "compool.replicas.kernels._cuda_kernels",
+    "compool.replicas.kernels._cuda_norm_kernels",
+    "compool.replicas.kernels._cuda_padded_kernels",
+    "compool.replicas.kernels._cuda_product_kernels",
 )
 # Pointers are to float32, and other arguments are int32, unless their names say otherwise
 TYPES = {
@@ -24,6 +24,7 @@ TYPES = {
     "*i1": "merged counted alone",
     "i32": "stride last plus",
 }
+INLINE = ("number_node",)  # what other kernels call
 OTHERWISE = {
     ("fold_key", "out"): "*i64",
     ("split_keys", "out"): "*i64",
@@ -58,8 +59,8 @@ def _compile_all() -> None:
     from triton.compiler import ASTSource
 
     for module in MODULES:
-        for name, kernel in vars(import_module(f"compool.ops.{module}")).items():
-            if name.startswith("_") or not isinstance(kernel, triton.runtime.JITFunction):
+        for name, kernel in vars(import_module(module)).items():
+            if name.startswith("_") or name in INLINE or not isinstance(kernel, triton.runtime.JITFunction):
                 continue
             constants: dict[str, Any] = {
                 one.name: CONSTANTS.get(one.name, 8 if one.name == "ROWS" else True)

@@ -8,8 +8,9 @@ import torch_geometric.nn as pyg
 from torch import Tensor
 from torch_geometric.data import Batch
 
-from compool import nn, ops, replicas
+from compool import nn, replicas
 from compool.data import features
+from compool.replicas import kernels
 from compool.replicas.pooling import TopKPooling
 from tests.replicas.batches import Batches, batches, graph_set
 
@@ -126,7 +127,7 @@ def check_coarse(union: replicas.Union, outs: list[tuple[Tensor, ...]]) -> None:
     edges = [out[1] + at for out, at in zip(outs, union.ptr.tolist(), strict=False)]
     assert torch.equal(union.edge_index.long(), torch.cat(edges, 1))
     assert union.ptr.diff().tolist() == [len(out[0]) for out in outs]
-    assert union.row_ptr.tolist() == ops.row_pointer(union.edge_index, union.num_nodes).tolist()
+    assert union.row_ptr.tolist() == kernels.row_pointer(union.edge_index, union.num_nodes).tolist()
 
 
 def test_edge_pooling(given: Batches) -> None:
@@ -190,16 +191,16 @@ def test_one_hot_columns_are_looked_up(backend: str) -> None:
 def test_dropout_of_a_replica_does_not_depend_on_the_others(backend: str) -> None:
     x, key, p = torch.randn(30, 4), torch.tensor([5, 6, 7]), torch.tensor([0.1, 0.9, 0.5])
     ptr = torch.tensor([0, 10, 10, 30])
-    out = ops.dropout(x, ptr, key, p)
-    alone = ops.dropout(x[10:], torch.tensor([0, 20]), key[2:], p[2:])
+    out = kernels.dropout(x, ptr, key, p)
+    alone = kernels.dropout(x[10:], torch.tensor([0, 20]), key[2:], p[2:])
     assert torch.equal(out[10:], alone)
-    assert torch.equal(out[:10], ops.dropout(x[:10], torch.tensor([0, 10]), key[:1], p[:1]))
+    assert torch.equal(out[:10], kernels.dropout(x[:10], torch.tensor([0, 10]), key[:1], p[:1]))
 
 
 def test_dropout_rates_and_gradients(backend: str) -> None:
     ptr, p = torch.tensor([0, 20_000, 40_000]), torch.tensor([0.2, 0.5])
     x = torch.ones(40_000, 5, dtype=torch.float64, requires_grad=True)
-    out = ops.dropout(x, ptr, torch.tensor([1, 2]), p)
+    out = kernels.dropout(x, ptr, torch.tensor([1, 2]), p)
     dropped = (out == 0).double().view(2, -1)
     torch.testing.assert_close(dropped.mean(1), p.double(), atol=0.005, rtol=0)  # four standard deviations
     assert dropped.view(2, 20_000, 5).mean(1).sub(p.double().unsqueeze(1)).abs().max() < 0.015  # no column differs
@@ -215,9 +216,9 @@ def test_activate_is_bias_relu_dropout(backend: str) -> None:
     bias = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
     ptr, key, p = torch.tensor([0, 10, 10, 30]), torch.tensor([5, 6, 7]), torch.tensor([0.1, 0.9, 0.5])
     for keys in (None, key):
-        out = ops.activate(x, bias, ptr, keys, p)
-        expected = (x + ops.segment_repeat(bias, ptr, 30)).relu()
-        expected = expected if keys is None else ops.dropout(expected, ptr, keys, p)
+        out = kernels.activate(x, bias, ptr, keys, p)
+        expected = (x + kernels.segment_repeat(bias, ptr, 30)).relu()
+        expected = expected if keys is None else kernels.dropout(expected, ptr, keys, p)
         torch.testing.assert_close(out, expected)
         factor = torch.randn_like(out)
         ours = torch.autograd.grad((out * factor).sum(), (x, bias))
@@ -232,9 +233,9 @@ def test_linear_activate_is_a_product_and_activate(backend: str) -> None:
     ptr, key, p = torch.tensor([0, 10, 10, 30]), torch.tensor([5, 6, 7]), torch.tensor([0.1, 0.9, 0.5])
     for keys in (None, key):
         for base in (None, onto):
-            out = ops.linear_activate(x, weight, bias, ptr, keys, p, base)
-            product = ops.grouped_linear(x, weight, ptr)
-            expected = ops.activate(product if base is None else product + base, bias, ptr, keys, p)
+            out = kernels.linear_activate(x, weight, bias, ptr, keys, p, base)
+            product = kernels.grouped_linear(x, weight, ptr)
+            expected = kernels.activate(product if base is None else product + base, bias, ptr, keys, p)
             torch.testing.assert_close(out, expected)
             factor, given = torch.randn_like(out), (x, weight, bias) if base is None else (x, weight, bias, onto)
             ours, theirs = (torch.autograd.grad((one * factor).sum(), given) for one in (out, expected))

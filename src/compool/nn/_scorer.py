@@ -7,7 +7,6 @@ from torch import Tensor
 
 from compool import ops
 from compool.nn._settings import Score, activation
-from compool.ops._checks import check_batch, check_edge_attr, check_edge_index, check_features
 from compool.ops.score import score_and_pass
 
 
@@ -39,12 +38,6 @@ class EdgeScorer(torch.nn.Module):
             bound = (2 * self.in_channels + self.lin_edge.in_features) ** -0.5
             for parameter in (*self.lin.parameters(), *self.lin_edge.parameters()):
                 torch.nn.init.uniform_(parameter, -bound, bound)
-
-    def _check(self, x: Tensor, edge_index: Tensor, batch: Tensor | None, edge_attr: Tensor | None) -> None:
-        check_features(x, self.in_channels, self.lin.weight)
-        check_edge_index(edge_index, x.device)
-        check_batch(batch, x.size(0), x.device)
-        check_edge_attr(edge_attr, edge_index, self.edge_dim, x)
 
     def _score(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, dropout: float = 0.0

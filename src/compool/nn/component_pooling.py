@@ -11,6 +11,7 @@ from compool.nn._scorer import EdgeScorer
 from compool.nn._settings import Score, check_budget, check_threshold, name_of
 from compool.nn.data import pool_data
 from compool.nn.pooled import Assigned, Pooled
+from compool.ops._checks import check_inputs
 
 _REDUCES = ("sum", "mean", "max", "multiplicity")
 
@@ -89,12 +90,6 @@ class ComponentPooling(EdgeScorer):
         self.self_loops = self_loops
         self.edge_reduce = edge_reduce
 
-    @property
-    def _is_plain(self) -> bool:
-        """Whether one operator does it all, but for dropout."""
-        options = (self.quantile, self.ratio, self.max_size, self.edge_dim)
-        return isinstance(self.score, str) and self.weights == "merged" and not any(o is not None for o in options)
-
     def forward(
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, edge_attr: Tensor | None = None
     ) -> Pooled:
@@ -112,11 +107,13 @@ class ComponentPooling(EdgeScorer):
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None, edge_attr: Tensor | None, per_member: bool = False
     ) -> Pooled:
         """:meth:`forward`; with `per_member`, features are divided by the number of members before they are rounded."""
-        self._check(x, edge_index, batch, edge_attr)
+        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, self.lin.weight)
         num_nodes = x.size(0)
         dropout = self.dropout if self.training else 0.0
         fine = (edge_index, edge_attr)
-        if self._is_plain and not dropout and edge_attr is None and self.edge_reduce != "multiplicity":
+        options = (self.quantile, self.ratio, self.max_size, self.edge_dim, edge_attr, dropout or None)
+        plain = isinstance(self.score, str) and self.weights == "merged" and self.edge_reduce != "multiplicity"
+        if plain and all(option is None for option in options):  # one operator does it all
             x, edge_score, cluster, edge_index, batch = ops.pool(
                 x,
                 edge_index,
@@ -155,11 +152,10 @@ class ComponentPooling(EdgeScorer):
         """
         if self.weights != "merged":
             raise ValueError(f"weights must be 'merged': with {self.weights!r}, a node is in several supernodes")
-        self._check(x, edge_index, batch, edge_attr)
+        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, self.lin.weight)
         edge_score, _ = self._score(x, edge_index, edge_attr, self.dropout if self.training else 0.0)
         coarse = self._coarsen(edge_score, edge_index, x.size(0), batch)
-        weight = edge_score.new_zeros(x.size(0))
-        weight = weight.index_add(0, edge_index[0], edge_score * coarse.merged).masked_fill(coarse.parts.alone, 1.0)
+        weight = ops.node_weight(edge_score, edge_index, coarse.merged, coarse.parts)
         return Assigned(coarse.parts.cluster, weight, coarse.parts.number, edge_score)
 
     def pool_data(self, data: Data) -> Data:

@@ -10,9 +10,7 @@ from torch_geometric.nn.pool.edge_pool import UnpoolInfo
 from compool import ops
 from compool.ops._checks import (
     check_activated,
-    check_batch,
-    check_edge_index,
-    check_features,
+    check_inputs,
     check_range,
     check_scores,
 )
@@ -67,10 +65,8 @@ class EdgePooling(torch_geometric.nn.EdgePooling):
         Returns:
             The features, edges and batch vector of the coarse graph, and what :meth:`unpool` needs.
         """
-        check_features(x, self.in_channels, self.lin.weight)
+        check_inputs(x, edge_index, batch, None, self.in_channels, None, self.lin.weight)
         num_nodes = x.size(0)
-        check_edge_index(edge_index, x.device)
-        check_batch(batch, num_nodes, x.device)
         if batch is None:
             batch = edge_index.new_zeros(num_nodes, dtype=torch.long)
 

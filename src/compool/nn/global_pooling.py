@@ -6,7 +6,7 @@ from torch import Tensor
 from compool import ops
 from compool.nn._scorer import EdgeScorer
 from compool.nn._settings import Score, name_of
-from compool.ops._checks import check_graph_ids
+from compool.ops._checks import check_graph_ids, check_inputs
 
 
 class GlobalComponentPooling(EdgeScorer):
@@ -64,7 +64,7 @@ class GlobalComponentPooling(EdgeScorer):
             edge_attr: features of the edges [E, edge_dim], if the layer has an `edge_dim`.
             batch_size: how many graphs there are, if the last may have no nodes.
         """
-        self._check(x, edge_index, batch, edge_attr)
+        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, self.lin.weight)
         num_nodes = x.size(0)
         if batch is None:
             batch = torch.zeros(num_nodes, dtype=torch.long, device=x.device)
@@ -73,15 +73,12 @@ class GlobalComponentPooling(EdgeScorer):
 
         edge_score, x = self._score(x, edge_index, edge_attr)
         counted = ops.select(edge_score, edge_index, num_nodes, -torch.inf).counted
-        weight = edge_score.new_zeros(num_nodes).index_add(0, edge_index[0], edge_score * counted)
-        untouched = torch.ones_like(batch, dtype=torch.bool)
-        for end in edge_index:
-            untouched &= torch.zeros_like(weight).index_add(0, end, counted.to(weight.dtype)) == 0
-        weight = weight.masked_fill(untouched, 1.0)  # Eq. 3
-        nodes, graph = torch.arange(num_nodes, device=x.device), batch.long()
+        weight, _ = ops.sum_ends(edge_score * counted, edge_index, num_nodes)
+        touched = ops.sum_ends(counted.to(weight.dtype), edge_index, num_nodes).sum(0) > 0
+        weight, graph = weight.masked_fill(~touched, 1.0), batch.long()  # Eq. 3
         if self.reduce == "mean":  # before summing, which half precision may have no numbers for
             weight = weight / ops.count_members(graph, batch_size)[graph]
-        return ops.spread(x, weight, nodes, graph, batch_size)  # Eq. 4
+        return ops.row_sum(x, weight, None, graph, batch_size)  # Eq. 4
 
     def __repr__(self) -> str:
         settings = [str(self.in_channels), f"score={name_of(self.score)}"]

@@ -10,11 +10,6 @@ import torch
 from torch import Tensor
 
 
-def is_transformed() -> bool:
-    """Whether a transform of `torch.func` is active: its tensors hold no data that a kernel could read."""
-    return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
-
-
 def wants_graph() -> bool:
     """In a backward pass: whether it is to be differentiated in turn (``create_graph=True``)."""
     return torch.is_grad_enabled() and not torch.compiler.is_compiling()
@@ -30,6 +25,7 @@ def gradients(
         inputs: tensors of floats.
         grads: the gradient of each output; None: zero.
     """
+    inputs = [tensor.view_as(tensor) for tensor in inputs]  # an input may depend on another: not through these
     outputs = function(*inputs)
     pairs = [(output, grad) for output, grad in zip(outputs, grads, strict=True) if grad is not None]
     wanted = [tensor for tensor in inputs if tensor.requires_grad]

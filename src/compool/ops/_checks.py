@@ -6,32 +6,16 @@ import torch
 from torch import Tensor
 
 
-def check_features(x: Tensor, channels: int, weight: Tensor) -> None:
-    """`x` must be floats [N, channels], where the layer's weight is."""
-    _check_tensor("x", x)
-    if x.dim() != 2 or x.size(1) != channels:
-        raise ValueError(f"x must have shape [nodes, {channels}], the layer's in_channels; got {_shape(x)}")
-    if not x.is_floating_point():
-        raise TypeError(f"x must be of a float dtype, got {x.dtype}; x.float() converts it")
-    if x.device != weight.device:
-        raise ValueError(f"x is on {x.device}, but the layer is on {weight.device}; they must be on one device")
-    if x.is_meta:
-        raise ValueError("x is on the meta device, which holds no numbers to pool by")
-    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise TypeError(
-            f"x is {x.dtype}, but the layer is {weight.dtype}; convert one of them, as in layer.to({x.dtype})"
-        )
-
-
-def check_edge_index(edge_index: Tensor, device: torch.device | None = None) -> None:
+def check_edge_index(edge_index: Tensor) -> None:
     """`edge_index` must be integers [2, E]."""
-    _check_tensor("edge_index", edge_index)
+    if not isinstance(edge_index, Tensor):
+        raise TypeError(f"edge_index must be a tensor, got {type(edge_index).__name__}")
+    if edge_index.layout is not torch.strided:
+        raise TypeError(f"edge_index must be a dense tensor, got layout {edge_index.layout}")
     if edge_index.dim() != 2 or edge_index.size(0) != 2:
         raise ValueError(f"edge_index must have shape [2, edges], got {_shape(edge_index)}")
     if edge_index.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"edge_index must be torch.int64 or torch.int32, got {edge_index.dtype}")
-    if device is not None and edge_index.device != device:
-        raise ValueError(f"edge_index is on {edge_index.device}, but x is on {device}; they must be on one device")
 
 
 def check_range(edge_index: Tensor, num_nodes: int) -> None:
@@ -43,37 +27,59 @@ def check_range(edge_index: Tensor, num_nodes: int) -> None:
             raise ValueError(f"edge_index must lie in 0..{num_nodes - 1} for {num_nodes} nodes, got {wrong}")
 
 
-def check_batch(batch: Tensor | None, num_nodes: int, device: torch.device) -> None:
-    """`batch` must be integers [num_nodes]."""
-    if batch is None:
-        return
-    _check_tensor("batch", batch)
-    if batch.dim() != 1 or batch.size(0) != num_nodes:
-        raise ValueError(f"batch must have shape [{num_nodes}], one entry a node, got {_shape(batch)}")
-    if batch.dtype not in (torch.int64, torch.int32):
-        raise TypeError(f"batch must be torch.int64 or torch.int32, got {batch.dtype}")
-    if batch.device != device:
-        raise ValueError(f"batch is on {batch.device}, but x is on {device}; they must be on one device")
-
-
-def check_edge_attr(edge_attr: Tensor | None, edge_index: Tensor, edge_dim: int | None, x: Tensor) -> None:
-    """`edge_attr` must be floats, a row an edge, [E, edge_dim] if the layer has an `edge_dim`."""
+def check_inputs(
+    x: Tensor,
+    edge_index: Tensor,
+    batch: Tensor | None,
+    edge_attr: Tensor | None,
+    in_channels: int,
+    edge_dim: int | None,
+    weight: Tensor,
+) -> None:
+    """What a layer is called with: `x` must be floats [N, in_channels], where the layer's `weight` is; `edge_index`
+    integers [2, E], `batch` integers [N], `edge_attr` floats [E, …] or, if the layer has one, [E, edge_dim].
+    """
+    for name, value in (("x", x), ("edge_index", edge_index), ("batch", batch), ("edge_attr", edge_attr)):
+        if value is None and name in ("batch", "edge_attr"):
+            continue
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
+        if value.layout is not torch.strided:
+            raise TypeError(f"{name} must be a dense tensor, got layout {value.layout}")
+    if x.dim() != 2 or x.size(1) != in_channels:
+        raise ValueError(f"x must have shape [nodes, {in_channels}], the layer's in_channels; got {_shape(x)}")
+    if not x.is_floating_point():
+        raise TypeError(f"x must be of a float dtype, got {x.dtype}; x.float() converts it")
+    if x.device != weight.device:
+        raise ValueError(f"x is on {x.device}, but the layer is on {weight.device}; they must be on one device")
+    if x.is_meta:
+        raise ValueError("x is on the meta device, which holds no numbers to pool by")
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(
+            f"x is {x.dtype}, but the layer is {weight.dtype}; convert one of them, as in layer.to({x.dtype})"
+        )
+    if edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise ValueError(f"edge_index must have shape [2, edges], got {_shape(edge_index)}")
+    if batch is not None and (batch.dim() != 1 or batch.size(0) != x.size(0)):
+        raise ValueError(f"batch must have shape [{x.size(0)}], one entry per node, got {_shape(batch)}")
+    for name, indices in (("edge_index", edge_index), ("batch", batch)):
+        if indices is not None and indices.dtype not in (torch.int64, torch.int32):
+            raise TypeError(f"{name} must be torch.int64 or torch.int32, got {indices.dtype}")
+    for name, value in (("edge_index", edge_index), ("batch", batch), ("edge_attr", edge_attr)):
+        if value is not None and value.device != x.device:
+            raise ValueError(f"{name} is on {value.device}, but x is on {x.device}; they must be on one device")
     if edge_attr is None:
         if edge_dim is not None:
             raise ValueError(f"edge_attr must be given, as the layer has edge_dim={edge_dim}")
         return
-    _check_tensor("edge_attr", edge_attr)
     edges = edge_index.size(1)
     if edge_dim is not None and edge_attr.shape != (edges, edge_dim):
-        raise ValueError(
-            f"edge_attr must have shape [{edges}, {edge_dim}]: a row an edge, edge_dim columns; got {_shape(edge_attr)}"
-        )
+        wanted = f"[{edges}, {edge_dim}]: a row per edge, edge_dim columns"
+        raise ValueError(f"edge_attr must have shape {wanted}; got {_shape(edge_attr)}")
     if edge_attr.dim() == 0 or edge_attr.size(0) != edges:
-        raise ValueError(f"edge_attr must have {edges} rows, one an edge; got {_shape(edge_attr)}")
+        raise ValueError(f"edge_attr must have {edges} rows, one per edge; got {_shape(edge_attr)}")
     if not edge_attr.is_floating_point():
         raise TypeError(f"edge_attr must be of a float dtype, got {edge_attr.dtype}; edge_attr.float() converts it")
-    if edge_attr.device != x.device:
-        raise ValueError(f"edge_attr is on {edge_attr.device}, but x is on {x.device}; they must be on one device")
 
 
 def check_graphs(batch: Tensor | None, edge_index: Tensor) -> None:
@@ -101,7 +107,7 @@ def check_graphs(batch: Tensor | None, edge_index: Tensor) -> None:
 def first_crossing(batch: Tensor, edge_index: Tensor) -> int:
     """The position of the first edge that joins two graphs; −1: none does."""
     if batch.device.type == "cpu":
-        from compool.ops._numba_kernels import first_crossing as loop  # numba is for CPUs
+        from compool.ops._cpu.loops import first_crossing as loop  # numba is for CPUs
 
         return int(loop(batch.contiguous().numpy(), *edge_index.contiguous().numpy()))
     crosses = batch[edge_index[0]] != batch[edge_index[1]]
@@ -152,13 +158,6 @@ def check_graph_ids(batch: Tensor, batch_size: int | None) -> int:
     if batch_size is not None and high >= batch_size:
         raise ValueError(f"batch must lie in 0..{batch_size - 1} for batch_size={batch_size}, got {high}")
     return high + 1 if batch_size is None else batch_size
-
-
-def _check_tensor(name: str, value: object) -> None:
-    if not isinstance(value, Tensor):
-        raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
-    if value.layout is not torch.strided:
-        raise TypeError(f"{name} must be a dense tensor, got layout {value.layout}")
 
 
 def _shape(t: Tensor) -> list[int]:

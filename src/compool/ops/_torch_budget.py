@@ -1,10 +1,10 @@
-"""The kernels of budgets in plain torch operations: see `_torch`."""
+"""Budgets in plain torch operations: see `_torch`."""
 
 import torch
 from torch import Tensor
 
 from compool.ops._checks import check_graphs
-from compool.ops._library import kernel
+from compool.ops._dispatch import kernels_for
 
 
 def least(share: float, size: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ def forest(
         best.scatter_reduce_(0, u, mine, "amin").scatter_reduce_(0, v, mine, "amin")
         one, two = best[u] == mine, best[v] == mine
         accepted[left[one | two if max_size >= num_nodes else one & two]] = True
-        cluster, _, _ = kernel("components", edge_index)(edge_index, accepted, num_nodes)
+        cluster, _, _ = kernels_for(edge_index).components(edge_index, accepted, num_nodes)
     return _first_of_each_graph(accepted, order, edge_score, source, batch, ratio, num_nodes)
 
 

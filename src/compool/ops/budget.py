@@ -3,18 +3,20 @@
 import torch
 from torch import Tensor
 
-from compool.ops._library import operator
+from compool.ops._dispatch import operator
 from compool.ops.components import components
 from compool.ops.select import Selection, select
 
 _top = operator(
     "top(Tensor edge_score, Tensor edge_index, Tensor candidate, Tensor? batch, float quantile) -> Tensor",
     lambda edge_score, edge_index, candidate, *rest: torch.empty_like(candidate),
+    lambda kernels: kernels.top,
 )
 _forest = operator(
     "forest(Tensor edge_score, Tensor edge_index, Tensor candidate, SymInt num_nodes, Tensor? batch, float ratio,"
     " SymInt max_size) -> (Tensor, Tensor)",
     lambda edge_score, edge_index, candidate, *rest: (torch.empty_like(candidate), torch.empty_like(edge_score)),
+    lambda kernels: kernels.forest,
 )
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from compool.ops._checks import check_edge_index, check_range
-from compool.ops._library import operator, unknown_size
+from compool.ops._dispatch import operator, unknown_size
 
 
 def _shape(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -17,7 +17,9 @@ def _shape(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, 
 
 
 _components = operator(
-    "components(Tensor edge_index, Tensor merged, SymInt num_nodes) -> (Tensor, Tensor, Tensor)", _shape
+    "components(Tensor edge_index, Tensor merged, SymInt num_nodes) -> (Tensor, Tensor, Tensor)",
+    _shape,
+    lambda kernels: kernels.components,
 )
 
 

@@ -4,13 +4,14 @@ from typing import cast
 
 from torch import Tensor
 
-from compool.ops._library import operator, unknown_size
+from compool.ops._dispatch import operator, unknown_size
 from compool.ops.components import Components
 from compool.ops.contract import Contraction
 
 _connect = operator(
     "connect(Tensor edge_index, Tensor cluster, SymInt num_clusters, bool self_loops, bool input_loops) -> Tensor",
     lambda edge_index, cluster, num_clusters, *loops: edge_index.new_empty(2, unknown_size()),
+    lambda kernels: kernels.connect,
 )
 
 

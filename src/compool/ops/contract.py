@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from compool.ops import _torch
-from compool.ops._autograd import gradients, is_transformed, wants_graph
-from compool.ops._library import operator, unknown_size
+from compool.ops._autograd import gradients, wants_graph
+from compool.ops._dispatch import is_transformed, operator, unknown_size
 
 
 def _shape(edge_score: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -18,26 +18,21 @@ def _shape(edge_score: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[Tens
 
 
 _contract = operator(
-    "contract(Tensor edge_score, Tensor edge_index, SymInt num_nodes) -> (Tensor, Tensor, Tensor)", _shape
+    "contract(Tensor edge_score, Tensor edge_index, SymInt num_nodes) -> (Tensor, Tensor, Tensor)",
+    _shape,
+    lambda kernels: kernels.contract,
 )
 
 
-_contract_padded = operator(
-    "contract_padded(Tensor edge_score, Tensor edge_index, Tensor row_ptr, Tensor graph_ptr, SymInt span)"
-    " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-    lambda edge_score, edge_index, row_ptr, graph_ptr, span: (
-        *(row_ptr.new_empty(row_ptr.size(0) - 1) for _ in range(3)),
-        edge_index.new_empty(edge_index.shape),
-        row_ptr.new_empty(row_ptr.shape),
-    ),
-)
 _merge_pairs = operator(
     "merge_pairs(Tensor x, Tensor supernode_score, Tensor cluster) -> Tensor",
     lambda x, supernode_score, cluster: x.new_empty(supernode_score.size(0), x.size(1)),
+    lambda kernels: kernels.merge_pairs,
 )
 _merge_pairs_backward = operator(
     "merge_pairs_backward(Tensor grad, Tensor x, Tensor supernode_score, Tensor cluster) -> (Tensor, Tensor)",
     lambda grad, x, supernode_score, cluster: (x.new_empty(x.shape), supernode_score.new_empty(supernode_score.shape)),
+    lambda kernels: kernels.merge_pairs_backward,
 )
 
 
@@ -86,52 +81,6 @@ def contract(edge_score: Tensor, edge_index: Tensor, num_nodes: int, by_first: b
     return Contraction(cluster, chosen, first)
 
 
-class PaddedContraction(NamedTuple):
-    """The pairs and single nodes that result, by first member, in as much room as the nodes had."""
-
-    cluster: Tensor
-    """The supernode of each node [N]."""
-    chosen: Tensor
-    """The contracted edge of each supernode [N]; −1: none."""
-    first: Tensor
-    """The first member of each supernode [N]; N: no supernode."""
-    edge_index: Tensor
-    """Edges between supernodes [2, E], those inside them too, sorted, each once: the first ``row_ptr[-1]``."""
-    row_ptr: Tensor
-    """Supernode k has the edges ``row_ptr[k]:row_ptr[k + 1]``; [N + 1]."""
-
-
-def contract_padded(
-    edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, graph_ptr: Tensor, span: int | None = None
-) -> PaddedContraction:
-    """:func:`contract` and :func:`connect` on a graph with room for more: see :func:`coarsen_padded`.
-
-    Args:
-        edge_score: scores [E].
-        edge_index: edges [2, E], sorted, each once; only the first ``row_ptr[-1]`` are edges.
-        row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1].
-        graph_ptr: graph g has the nodes ``graph_ptr[g]:graph_ptr[g + 1]``; no edge joins two graphs.
-        span: the size of the largest graph, or more. A small one saves time on a GPU; one that is too small gives wrong
-            edges.
-
-    Example:
-        >>> edge_index, row_ptr = torch.tensor([[0, 1, 1, 2, 0], [1, 0, 2, 1, 0]]), torch.tensor([0, 1, 3, 4, 4])
-        >>> found = contract_padded(torch.tensor([0.1, 0.2, 0.3, 0.4, 0.9]), edge_index, row_ptr, torch.tensor([0, 3]))
-        >>> found.cluster, found.chosen, found.first
-        (tensor([0, 1, 1, 2]), tensor([-1,  3, -1, -1]), tensor([0, 1, 3, 4]))
-    """
-    span = row_ptr.size(0) - 1 if span is None else span
-    return PaddedContraction(*_contract_padded(edge_score.detach(), edge_index, row_ptr, graph_ptr, span))
-
-
-def merge_padded_pairs(x: Tensor, edge_score: Tensor, parts: PaddedContraction, room: int | None = None) -> Tensor:
-    """:func:`merge_pairs` of a padded graph: features [N, d], or those of the first `room` supernodes."""
-    chosen = parts.chosen[:room]
-    spread = torch.arange(chosen.size(0), device=x.device) % max(edge_score.size(0), 1)  # not all from one place
-    score = edge_score.index_select(0, torch.where(chosen < 0, spread, chosen))
-    return cast(Tensor, _MergePairs.apply(x, torch.where(chosen < 0, 1.0, score), parts.cluster))
-
-
 def merge_pairs(x: Tensor, edge_score: Tensor, edge_index: Tensor, parts: Contraction) -> tuple[Tensor, Tensor]:
     """The features of the supernodes [K, d], their members' sum times the score of their edge, and these scores [K].
 
@@ -146,21 +95,10 @@ def merge_pairs(x: Tensor, edge_score: Tensor, edge_index: Tensor, parts: Contra
     """
     pair = parts.cluster[edge_index[0, parts.chosen]]
     supernode_score = edge_score.new_ones(parts.number).index_put((pair,), edge_score[parts.chosen])
-    merged = _torch.merge_pairs if is_transformed() else _MergePairs.apply
-    return cast(Tensor, merged(x, supernode_score, parts.cluster)), supernode_score.to(x.dtype)
+    return scale_pairs(x, supernode_score, parts.cluster), supernode_score.to(x.dtype)
 
 
-def _pairs(cluster: Tensor, x: Tensor, supernode_score: Tensor) -> tuple[Tensor]:
-    """Merging pairs in plain torch operations."""
-    return (_torch.merge_pairs(x, supernode_score, cluster),)
-
-
-class _MergePairs(torch.autograd.Function):
-    """Sum first, then multiply, as PyG does: so unpooling, which divides, gives back whole numbers.
-
-    Supernodes for which there is no score are left out.
-    """
-
+class _ScalePairs(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, supernode_score: Tensor, cluster: Tensor) -> Tensor:
         ctx.save_for_backward(x, supernode_score, cluster)
@@ -170,5 +108,21 @@ class _MergePairs(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, supernode_score, cluster = ctx.saved_tensors
         if wants_graph():
-            return *gradients(partial(_pairs, cluster), (x, supernode_score), [grad]), None
+            return *gradients(partial(_plain_pairs, cluster), (x, supernode_score), [grad]), None
         return *_merge_pairs_backward(grad, x, supernode_score, cluster), None
+
+
+def _plain_pairs(cluster: Tensor, x: Tensor, supernode_score: Tensor) -> tuple[Tensor]:
+    """Merging pairs in plain torch operations."""
+    return (_torch.merge_pairs(x, supernode_score, cluster),)
+
+
+def scale_pairs(x: Tensor, supernode_score: Tensor, cluster: Tensor) -> Tensor:
+    """The sum of each supernode's one or two rows of `x`, times its score [K, d].
+
+    Sum first, then multiply, as PyG does: so unpooling, which divides, gives back whole numbers. Nodes whose supernode
+    has no score are left out.
+    """
+    if is_transformed():
+        return _torch.merge_pairs(x, supernode_score, cluster)
+    return cast(Tensor, _ScalePairs.apply(x, supernode_score, cluster))

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from compool.ops.merge import spread
+from compool.ops.merge import row_sum
 
 
 def lift(x: Tensor, cluster: Tensor) -> Tensor:
@@ -28,5 +28,5 @@ def lift(x: Tensor, cluster: Tensor) -> Tensor:
         return x.index_select(0, cluster)
     # Gradients of a supernode's members are summed: in float32, which index_select does not
     nodes, ones = torch.arange(cluster.size(0), device=x.device), torch.ones(cluster.size(0), device=x.device)
-    rows = spread(x.reshape(x.size(0), math.prod(x.shape[1:])), ones, cluster, nodes, cluster.size(0))
+    rows = row_sum(x.reshape(x.size(0), math.prod(x.shape[1:])), ones, cluster, nodes, cluster.size(0))
     return rows.view(cluster.size(0), *x.shape[1:])

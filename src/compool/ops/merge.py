@@ -7,101 +7,102 @@ import torch
 from torch import Tensor
 
 from compool.ops import _torch
-from compool.ops._autograd import gradients, is_transformed, wants_graph
-from compool.ops._library import operator
+from compool.ops._autograd import gradients, wants_graph
+from compool.ops._dispatch import is_transformed, operator
 from compool.ops.components import Components, count_members
+from compool.ops.score import sum_ends
 
-_merge = operator(
-    "merge(Tensor x, Tensor edge_score, Tensor edge_index, Tensor merged, Tensor cluster, Tensor first, Tensor alone)"
-    " -> (Tensor, Tensor)",
-    lambda x, edge_score, edge_index, merged, cluster, first, alone: (
-        edge_score.new_empty(first.size(0), x.size(1)),
-        edge_score.new_empty(x.size(0)),
-    ),
+_row_sum = operator(
+    "row_sum(Tensor x, Tensor weight, Tensor? source, Tensor target, SymInt num_rows, Tensor? alone) -> Tensor",
+    lambda x, weight, source, target, num_rows, alone: weight.new_empty(num_rows, x.size(1)),
+    lambda kernels: kernels.row_sum,
 )
-_merge_backward = operator(
-    "merge_backward(Tensor grad, Tensor x, Tensor weight, Tensor edge_index, Tensor merged, Tensor cluster)"
-    " -> (Tensor, Tensor)",
-    lambda grad, x, weight, edge_index, merged, cluster: (
-        x.new_empty(x.shape),
-        weight.new_empty(edge_index.size(1)),
-    ),
-)
-_spread = operator(
-    "spread(Tensor x, Tensor weight, Tensor source, Tensor target, SymInt num_rows) -> Tensor",
-    lambda x, weight, source, target, num_rows: x.new_empty(num_rows, x.size(1)),
-)
-_spread_backward = operator(
-    "spread_backward(Tensor grad, Tensor x, Tensor weight, Tensor source, Tensor target) -> (Tensor, Tensor)",
+_row_sum_backward = operator(
+    "row_sum_backward(Tensor grad, Tensor x, Tensor weight, Tensor? source, Tensor target) -> (Tensor, Tensor)",
     lambda grad, x, weight, source, target: (x.new_empty(x.shape), weight.new_empty(weight.shape)),
+    lambda kernels: kernels.row_sum_backward,
 )
 
 
-class _Merge(torch.autograd.Function):
-    """The sums, in the precision of the scores if they are to be `wide`, as what follows will divide them."""
+class _RowSum(torch.autograd.Function):
+    """The sums, in the precision of the weights if they are to be `wide`."""
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, edge_score: Tensor, wide: bool, edge_index: Tensor, merged: Tensor, *parts: Tensor
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        source: Tensor | None,
+        target: Tensor,
+        num_rows: int,
+        alone: Tensor | None,
+        wide: bool,
     ) -> Tensor:
-        out, weight = _merge(x, edge_score, edge_index, merged, *parts)
-        ctx.save_for_backward(x, edge_score, weight, edge_index, merged, *parts)
-        return cast(Tensor, out if wide else out.to(x.dtype))
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, edge_score, weight, edge_index, merged, *parts = ctx.saved_tensors
-        if wants_graph():
-            again = partial(_sums, edge_index, merged, parts, grad.dtype)
-            return *gradients(again, (x, edge_score), [grad]), *[None] * 6
-        return *_merge_backward(grad, x, weight, edge_index, merged, parts[0]), *[None] * 6
-
-
-def _sums(
-    edge_index: Tensor, merged: Tensor, parts: list[Tensor], dtype: torch.dtype, x: Tensor, edge_score: Tensor
-) -> tuple[Tensor]:
-    """Merging in plain torch operations."""
-    return (_torch.merge(x, edge_score, edge_index, merged, *parts)[0].to(dtype),)
-
-
-class _Spread(torch.autograd.Function):
-    """out[target] += weight · x[source], edge by edge, with no E × d tensor either way."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, source: Tensor, target: Tensor, num_rows: int) -> Tensor:
         ctx.save_for_backward(x, weight, source, target)
-        return cast(Tensor, _spread(x, weight, source, target, num_rows))
+        out = _row_sum(x, weight, source, target, num_rows, alone)
+        return cast(Tensor, out if wide else out.to(x.dtype))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, source, target = ctx.saved_tensors
         if wants_graph():
-            again = partial(_spread_rows, source, target, grad.size(0))
-            return *gradients(again, (x, weight), [grad]), None, None, None
-        if not ctx.needs_input_grad[1]:
-            return _spread(grad, weight, target, source, x.size(0)), None, None, None, None
-        return *_spread_backward(grad, x, weight, source, target), None, None, None
+            return *gradients(partial(_plain_row_sum, source, target, grad), (x, weight), [grad]), *[None] * 5
+        if ctx.needs_input_grad[1] or source is None:
+            return *_row_sum_backward(grad, x, weight, source, target), *[None] * 5
+        return _row_sum(grad, weight, target, source, x.size(0), None).to(x.dtype), *[None] * 6
 
 
-def _spread_rows(source: Tensor, target: Tensor, num_rows: int, x: Tensor, weight: Tensor) -> tuple[Tensor]:
-    """Spreading in plain torch operations."""
-    return (_torch.spread(x, weight, source, target, num_rows),)
+def _plain_row_sum(source: Tensor | None, target: Tensor, like: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor]:
+    """Row sums `like` others in plain torch operations."""
+    return (_torch.row_sum(x, weight, source, target, like.size(0), None).to(like.dtype),)
 
 
-def spread(x: Tensor, weight: Tensor, source: Tensor, target: Tensor, num_rows: int) -> Tensor:
+def row_sum(
+    x: Tensor,
+    weight: Tensor,
+    source: Tensor | None,
+    target: Tensor,
+    num_rows: int,
+    alone: Tensor | None = None,
+    wide: bool = False,
+) -> Tensor:
     """Sum weighted rows of `x`: ``out[target] += weight * x[source]``, with no tensor as long as `source` and as wide
     as `x`.
 
+    Args:
+        x: rows [N, d].
+        weight: a number per row to add, of at least float32 [M].
+        source: which row of `x` to add [M]; None: each once, in order.
+        target: the row of the result to add it to [M].
+        num_rows: rows of the result.
+        alone: mask [M] of the rows whose target has no other, where that is known: it saves time on a GPU.
+        wide: return sums in the dtype of `weight`, not of `x`.
+
     Example:
         >>> x, weight = torch.tensor([[1.0], [10.0]]), torch.tensor([1.0, 2.0, 3.0])
-        >>> spread(x, weight, torch.tensor([0, 1, 1]), torch.tensor([0, 0, 2]), num_rows=3)
+        >>> row_sum(x, weight, torch.tensor([0, 1, 1]), torch.tensor([0, 0, 2]), num_rows=3)
         tensor([[21.],
                 [ 0.],
                 [30.]])
     """
     if is_transformed():
-        return _torch.spread(x, weight, source, target, num_rows)
-    return cast(Tensor, _Spread.apply(x, weight, source, target, num_rows))
+        out = _torch.row_sum(x, weight, source, target, num_rows, alone)
+        return out if wide else out.to(x.dtype)
+    return cast(Tensor, _RowSum.apply(x, weight, source, target, num_rows, alone, wide))
+
+
+def node_weight(edge_score: Tensor, edge_index: Tensor, merged: Tensor, parts: Components) -> Tensor:
+    r"""How much each node counts in its supernode [N]: :math:`w_i = \sum_{(i, j) \in \mathcal{E}_m} S_{ij}`, or 1 for a
+    node that no merged edge touches (Eq. 3).
+
+    Example:
+        >>> from compool.ops import components
+        >>> edge_index, merged = torch.tensor([[0, 1], [1, 0]]), torch.tensor([True, True])
+        >>> node_weight(torch.tensor([0.5, 0.2]), edge_index, merged, components(edge_index, merged, num_nodes=3))
+        tensor([0.5000, 0.2000, 1.0000])
+    """
+    sums = sum_ends(edge_score * merged, edge_index, parts.cluster.size(0))[0]
+    return sums.masked_fill(parts.alone, 1.0)
 
 
 def merge(
@@ -111,6 +112,7 @@ def merge(
     merged: Tensor,
     parts: Components,
     per_member: bool = False,
+    wide: bool = False,
 ) -> Tensor:
     r"""Sum the features of each component, a node weighted by the scores of its merged edges.
 
@@ -119,7 +121,8 @@ def merge(
     .. math:: w_i = \sum_{(i, j) \in \mathcal{E}_m} S_{ij}, \quad w_i = 1 \text{ if no merged edge touches } i,
         \quad x'_k = \sum_{i \in k} w_i x_i.
 
-    A node that only an incoming edge merges has weight 0. Forward and backward are O(N·d + E).
+    A node that only an incoming edge merges has weight 0; see :func:`node_weight`. Forward and backward are
+    O(N·d + E).
 
     Args:
         x: node features [N, d].
@@ -128,6 +131,7 @@ def merge(
         merged: mask [E] of the merged edges.
         parts: their components.
         per_member: divide each sum by the number of its members, before it is rounded to the dtype of `x`.
+        wide: return sums in the precision of the scores, which is float32 or better.
 
     Returns:
         The features of the supernodes [K, d].
@@ -140,13 +144,11 @@ def merge(
         tensor([[2.5000],
                 [5.0000]])
     """
-    if is_transformed():
-        out = _torch.merge(x, edge_score, edge_index, merged, *parts)[0]
-    else:
-        out = _Merge.apply(x, edge_score, per_member, edge_index, merged, *parts)
+    weight = node_weight(edge_score, edge_index, merged, parts)
+    out = row_sum(x, weight, None, parts.cluster, parts.number, parts.alone, wide or per_member)
     if per_member:
         out = out / count_members(parts.cluster, parts.number).unsqueeze(1)
-    return out.to(x.dtype)
+    return out if wide else out.to(x.dtype)
 
 
 def merge_all(
@@ -194,4 +196,4 @@ def merge_all(
     weight, target = torch.cat([weight, share]), parts.cluster[target]
     if per_member:
         weight = weight / count_members(parts.cluster, parts.number)[target]
-    return spread(x, weight, source, target, parts.number)
+    return row_sum(x, weight, source, target, parts.number)

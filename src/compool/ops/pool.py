@@ -6,13 +6,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from compool.ops import _torch
-from compool.ops._autograd import gradients, is_transformed, wants_graph
-from compool.ops._library import operator, unknown_size
+from compool.ops._autograd import gradients, wants_graph
+from compool.ops._dispatch import has_kernels, is_transformed, operator, unknown_size
 from compool.ops.coarsen import coarsen
-from compool.ops.components import count_members
+from compool.ops.components import Components, count_members
 from compool.ops.merge import merge
-from compool.ops.score import full_precision, score_halves, scorer
+from compool.ops.score import score_halves, scorer
 
 
 def _shape(
@@ -40,6 +39,7 @@ _pool = operator(
     "pool(Tensor x, Tensor halves, Tensor bias, Tensor edge_index, Tensor? batch, str activation, float threshold,"
     " bool self_loops) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     _shape,
+    lambda kernels: kernels.pool,
 )
 _pool_backward = operator(
     "pool_backward(Tensor grad, Tensor? grad_score, Tensor x, Tensor halves, Tensor edge_index, Tensor edge_score,"
@@ -49,6 +49,7 @@ _pool_backward = operator(
         halves.new_empty(halves.shape),
         halves.new_empty(1),
     ),
+    lambda kernels: kernels.pool_backward,
 )
 
 
@@ -68,8 +69,7 @@ class _Pool(torch.autograd.Function):
         self_loops: bool,
         wide: bool,
     ) -> tuple[Tensor, ...]:
-        with full_precision(x):
-            found = _pool(x, halves, bias, edge_index, batch, activation, threshold, self_loops)
+        found = _pool(x, halves, bias, edge_index, batch, activation, threshold, self_loops)
         out, edge_score, cluster, edges, graph, merged, weight = found
         ctx.activation = activation
         ctx.set_materialize_grads(False)
@@ -86,9 +86,7 @@ class _Pool(torch.autograd.Function):
             again = partial(_score_and_merge, edge_index, cluster, merged, ctx.activation, grad)
             return *gradients(again, (x, halves, bias), (grad, grad_score)), *[None] * 6
         given = (grad, grad_score, x, halves, edge_index, edge_score, cluster, merged, weight)
-        with full_precision(x):
-            grads = _pool_backward(*given, ctx.activation)
-        return *grads, *[None] * 6
+        return *_pool_backward(*given, ctx.activation), *[None] * 6
 
 
 def _score_and_merge(
@@ -104,8 +102,8 @@ def _score_and_merge(
     """Sums `like` others and scores, in plain torch operations, where it is known which edges merge."""
     edge_score = _ACTIVATIONS[activation](score_halves(x, halves, bias, edge_index))
     size = count_members(cluster, like.size(0))
-    sums, _ = _torch.merge(x, edge_score, edge_index, merged, cluster, size, (size == 1)[cluster])
-    return sums.to(like.dtype), edge_score
+    parts = Components(cluster, size, (size == 1)[cluster])
+    return merge(x, edge_score, edge_index, merged, parts, wide=True).to(like.dtype), edge_score
 
 
 class Result(NamedTuple):
@@ -157,7 +155,7 @@ def pool(
                 [ 5.0000]]))
     """
     halves, bias = scorer(x, weight, bias, symmetric)
-    if is_transformed():
+    if not _is_fused(x):
         edge_score = _ACTIVATIONS[activation](score_halves(x, halves, bias, edge_index))
         coarse = coarsen(edge_score, edge_index, x.size(0), threshold, batch, self_loops)
         out = merge(x, edge_score, edge_index, coarse.merged, coarse.parts, per_member)
@@ -165,5 +163,11 @@ def pool(
     settings = (activation, threshold, self_loops, per_member)
     out, edge_score, cluster, edges, graph = _Pool.apply(x, halves, bias, edge_index, batch, *settings)
     if per_member:
-        out = out / count_members(cluster, out.size(0)).unsqueeze(1)
-    return Result(out.to(x.dtype), edge_score, cluster, edges, graph)
+        out = (out / count_members(cluster, out.size(0)).unsqueeze(1)).to(x.dtype)
+    return Result(out, edge_score, cluster, edges, graph)
+
+
+def _is_fused(x: Tensor) -> bool:
+    """Whether one kernel does it all; on a GPU its sums are in no fixed order."""
+    steps = x.is_cuda and (torch.are_deterministic_algorithms_enabled() or not x.numel())
+    return has_kernels(x) and not steps and not is_transformed()

@@ -10,28 +10,71 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from compool.ops import _torch
-from compool.ops._autograd import gradients, is_transformed, once_differentiable, wants_graph
+from compool.ops._autograd import gradients, wants_graph
 from compool.ops._checks import check_activated
-from compool.ops._library import operator
-from compool.ops.dropout import drop_pairs
+from compool.ops._dispatch import is_transformed, operator
+from compool.ops.random import drop_pairs
 
 _score = operator(
     "score(Tensor ends, Tensor edge_index, Tensor bias) -> Tensor",
     lambda ends, edge_index, bias: ends.new_empty(edge_index.size(1)),
+    lambda kernels: kernels.score,
 )
-_score_backward = operator(
-    "score_backward(Tensor grad, Tensor edge_index, SymInt num_nodes) -> Tensor",
-    lambda grad, edge_index, num_nodes: grad.new_empty(2, num_nodes),
+_sum_ends = operator(
+    "sum_ends(Tensor values, Tensor edge_index, SymInt num_nodes) -> Tensor",
+    lambda values, edge_index, num_nodes: values.new_empty(2, num_nodes),
+    lambda kernels: kernels.sum_ends,
 )
 
-_softmax_ends = operator(
-    "softmax_ends(Tensor ends, Tensor edge_index, Tensor row_ptr) -> Tensor",
-    lambda ends, edge_index, row_ptr: ends.new_empty(edge_index.size(1)),
-)
-_softmax_ends_backward = operator(
-    "softmax_ends_backward(Tensor grad, Tensor share, Tensor edge_index, Tensor row_ptr) -> Tensor",
-    lambda grad, share, edge_index, row_ptr: grad.new_empty(row_ptr.size(0) - 1),
-)
+
+class _SumEnds(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
+        ctx.save_for_backward(edge_index)
+        return cast(Tensor, _sum_ends(values, edge_index, num_nodes))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (edge_index,) = ctx.saved_tensors
+        return gather_ends(grad, edge_index), None, None
+
+
+class _GatherEnds(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, ends: Tensor, edge_index: Tensor) -> Tensor:
+        ctx.save_for_backward(edge_index)
+        ctx.num_nodes = ends.size(1)
+        return cast(Tensor, _score(ends, edge_index, ends.new_zeros(1)))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (edge_index,) = ctx.saved_tensors
+        return sum_ends(grad, edge_index, ctx.num_nodes), None
+
+
+def gather_ends(ends: Tensor, edge_index: Tensor) -> Tensor:
+    """What its two ends add to each edge [E]: ``ends[0, source] + ends[1, target]``.
+
+    Example:
+        >>> gather_ends(torch.tensor([[1.0, 2.0], [10.0, 20.0]]), torch.tensor([[0, 1], [1, 0]]))
+        tensor([21., 12.])
+    """
+    if is_transformed():
+        return _torch.score(ends, edge_index, ends.new_zeros(1))
+    return cast(Tensor, _GatherEnds.apply(ends, edge_index))
+
+
+def sum_ends(values: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
+    """The sums of what each node's outgoing and incoming edges hold [2, N]; the reverse of :func:`gather_ends`.
+
+    Example:
+        >>> sum_ends(torch.tensor([1.0, 2.0]), torch.tensor([[0, 0], [1, 2]]), num_nodes=3)
+        tensor([[3., 0., 0.],
+                [0., 1., 2.]])
+    """
+    if is_transformed():
+        return _torch.sum_ends(values, edge_index, num_nodes)
+    return cast(Tensor, _SumEnds.apply(values, edge_index, num_nodes))
 
 
 def full_precision(x: Tensor) -> AbstractContextManager[Any]:
@@ -87,7 +130,7 @@ class _Score(torch.autograd.Function):
         x, halves, bias, edge_index = ctx.saved_tensors
         if wants_graph():
             return *gradients(partial(_score_and_pass, edge_index), (x, halves, bias), (grad, grad_x)), None
-        ends = _score_backward(grad, edge_index, x.size(0))
+        ends = _sum_ends(grad, edge_index, x.size(0))
         if halves.size(0) == 1:
             ends = ends.sum(0, keepdim=True)
         with full_precision(x):
@@ -158,64 +201,6 @@ def score_and_pass(
     edge_score = activation(raw)
     check_activated(edge_score, raw)
     return edge_score.to(halves.dtype), through if x.requires_grad else x
-
-
-class _FromEnds(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, ends: Tensor, edge_index: Tensor) -> Tensor:
-        ctx.save_for_backward(edge_index)
-        ctx.num_nodes = ends.size(1)
-        return cast(Tensor, _score(ends, edge_index, ends.new_zeros(1)))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _score_backward(grad, *ctx.saved_tensors, ctx.num_nodes), None
-
-
-def score_ends(ends: Tensor, edge_index: Tensor) -> Tensor:
-    """The raw score of each edge from what its two ends add to it: ``ends[0, source] + ends[1, target]``.
-
-    Example:
-        >>> score_ends(torch.tensor([[1.0, 2.0], [10.0, 20.0]]), torch.tensor([[0, 1], [1, 0]]))
-        tensor([21., 12.])
-    """
-    return cast(Tensor, _FromEnds.apply(ends, edge_index))
-
-
-class _SoftmaxEnds(torch.autograd.Function):
-    """What a target adds is the same for all edges into it: its gradient is zero."""
-
-    @staticmethod
-    def forward(ctx: Any, ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
-        share = cast(Tensor, _softmax_ends(ends, edge_index, row_ptr))
-        ctx.save_for_backward(share, edge_index, row_ptr)
-        return share
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        source = _softmax_ends_backward(grad, *ctx.saved_tensors)
-        return torch.stack([source, torch.zeros_like(source)]), None, None
-
-
-def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
-    """The softmax of :func:`score_ends` over the edges into each node.
-
-    The graph must be undirected: the edges into a node are those out of it, turned round, so that no edge has to look
-    for its target.
-
-    Args:
-        ends: what a node adds to the scores of its outgoing and of its incoming edges [2, N].
-        edge_index: edges [2, E], both directions, sorted; those after the first ``row_ptr[-1]`` are none, and get 0.
-        row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1].
-
-    Example:
-        >>> ends = torch.tensor([[1.0, 2.0, 1.0], [0.0, 0.0, 5.0]])  # a path 0 – 1 – 2
-        >>> softmax_ends(ends, torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.tensor([0, 1, 3, 4]))
-        tensor([0.5000, 1.0000, 1.0000, 0.5000])
-    """
-    return cast(Tensor, _SoftmaxEnds.apply(ends, edge_index, row_ptr))
 
 
 def _drop(raw: Tensor, edge_index: Tensor, dropout: float, symmetric: bool) -> Tensor:

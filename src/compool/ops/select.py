@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from compool.ops._library import operator
+from compool.ops._dispatch import operator
 
 
 def _shape(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float) -> tuple[Tensor, Tensor]:
@@ -14,7 +14,9 @@ def _shape(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: fl
 
 
 _select = operator(
-    "select(Tensor edge_score, Tensor edge_index, SymInt num_nodes, float threshold) -> (Tensor, Tensor)", _shape
+    "select(Tensor edge_score, Tensor edge_index, SymInt num_nodes, float threshold) -> (Tensor, Tensor)",
+    _shape,
+    lambda kernels: kernels.select,
 )
 
 

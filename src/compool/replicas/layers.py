@@ -12,7 +12,7 @@ import torch_geometric.nn as pyg
 from torch import Tensor
 from torch.nn import Module
 
-from compool import ops
+from compool.replicas import kernels
 from compool.replicas.union import Union
 
 
@@ -34,7 +34,7 @@ def multiply(x: Tensor, weight: Tensor, union: Union, bias: Tensor | None = None
     rows of the weight.
     """
     if x.dim() == 2:
-        return ops.grouped_linear(x, weight, union.ptr, bias)
+        return kernels.grouped_linear(x, weight, union.ptr, bias)
     replicas, out, width = weight.shape
     rows = weight.transpose(1, 2).reshape(replicas * width, out).index_select(0, x + union.replica * width)
     return rows if bias is None else add(rows, bias, union)
@@ -42,7 +42,7 @@ def multiply(x: Tensor, weight: Tensor, union: Union, bias: Tensor | None = None
 
 def add(x: Tensor, bias: Tensor, union: Union) -> Tensor:
     """Add each replica's bias [R, d] to its rows."""
-    return x + ops.segment_repeat(bias, union.ptr, x.size(0))
+    return x + kernels.segment_repeat(bias, union.ptr, x.size(0))
 
 
 def through(
@@ -71,13 +71,13 @@ def activated(
     rest = (bias, union.ptr, key, probability)
     if not _multiplied_first(x, weight):
         onto = None if own is None else multiply(x, own, union)
-        return ops.linear_activate(spread(x), weight, *rest, onto)
+        return kernels.linear_activate(spread(x), weight, *rest, onto)
     out = spread(multiply(x, weight, union))
     if own is None:
-        return ops.activate(out, *rest)
+        return kernels.activate(out, *rest)
     if x.dim() == 1:
-        return ops.activate(out + multiply(x, own, union), *rest)
-    return ops.linear_activate(x, own, *rest, out)
+        return kernels.activate(out + multiply(x, own, union), *rest)
+    return kernels.linear_activate(x, own, *rest, out)
 
 
 def _multiplied_first(x: Tensor, weight: Tensor) -> bool:
@@ -121,7 +121,7 @@ class GCNConv(Module):
             extra = torch.ones_like(degree)
         norm = (degree + extra).to(self.bias.dtype).rsqrt()
         own = norm * norm * extra
-        return lambda x: ops.propagate(x, union.row_ptr, union.edge_index[1], norm, norm, own)
+        return lambda x: kernels.propagate(x, union.row_ptr, union.edge_index[1], norm, norm, own)
 
     def forward(self, x: Tensor, union: Union) -> Tensor:
         """[N, i] to [N, o]."""
@@ -150,7 +150,7 @@ class SAGEConv(Module):
 
     def _spread(self, union: Union) -> Callable[[Tensor], Tensor]:
         share = union.degree.clamp(min=1).to(self.bias.dtype).reciprocal()
-        return lambda x: ops.propagate(x, union.row_ptr, union.edge_index[1], left=share)
+        return lambda x: kernels.propagate(x, union.row_ptr, union.edge_index[1], left=share)
 
     def forward(self, x: Tensor, union: Union) -> Tensor:
         """[N, i] to [N, o]."""
@@ -185,9 +185,9 @@ class BatchNorm(Module):
         if not self.training:
             scale = self.weight * (self.running_var + self.eps).rsqrt()
             shift = self.bias - self.running_mean * scale
-            x = add(x * ops.segment_repeat(scale, union.ptr, x.size(0)), shift, union)
+            x = add(x * kernels.segment_repeat(scale, union.ptr, x.size(0)), shift, union)
             return x.relu() if relu else x
-        out, mean, variance = ops.segment_norm(x, self.weight, self.bias, union.ptr, self.eps, relu)
+        out, mean, variance = kernels.segment_norm(x, self.weight, self.bias, union.ptr, self.eps, relu)
         with torch.no_grad():
             number = union.ptr.diff().unsqueeze(1)
             there = number > 0  # a replica without nodes saw no batch
@@ -221,7 +221,7 @@ class GINConv(Module):
         own = (1 + self.eps).view(-1).to(first.weight.dtype)[union.replica]
 
         def spread(x: Tensor) -> Tensor:
-            return ops.propagate(x, union.row_ptr, union.edge_index[1], own=own)
+            return kernels.propagate(x, union.row_ptr, union.edge_index[1], own=own)
 
         hidden = through(x, first.weight, union, spread, first.bias)
         return cast(Tensor, last(norm(hidden, union, relu=True), union))
@@ -242,7 +242,7 @@ class GINLayer(Module):
 
 def readout(x: Tensor, union: Union, how: str = "mean") -> Tensor:
     """The mean or sum of each graph's nodes [R, B, d]; zeros for a graph without nodes."""
-    total = ops.segment_sum(x, union.graph_ptr)
+    total = kernels.segment_sum(x, union.graph_ptr)
     if how == "mean":
         total = total / union.graph_ptr.diff().clamp(min=1).unsqueeze(1).to(x.dtype)
     return total.view(union.replicas, -1, x.size(1))

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from compool import nn, ops
+from compool.replicas import kernels
 from compool.replicas.layers import Linear, add, alike, multiply, refuse, stacked
 from compool.replicas.union import Union
 
@@ -42,7 +43,7 @@ class _Scorer(Module):
 
     def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
         """[E]."""
-        raw = ops.score_ends(self.ends(x, union), union.edge_index)
+        raw = ops.gather_ends(self.ends(x, union), union.edge_index)
         if not self.dropping(key):
             return raw
         key = cast(Tensor, key)
@@ -50,7 +51,7 @@ class _Scorer(Module):
             replica = union.edge_replica
             ends = union.edge_index - union.ptr[replica]
             return ops.drop_pairs(raw, ends, key[replica], self.dropout[replica])
-        return ops.dropout(raw.unsqueeze(1), union.edge_ptr, key, self.dropout).squeeze(1)
+        return kernels.dropout(raw.unsqueeze(1), union.edge_ptr, key, self.dropout).squeeze(1)
 
 
 class ComponentPooling(_Scorer):
@@ -76,7 +77,7 @@ class ComponentPooling(_Scorer):
         if threshold is None:
             excess, threshold = edge_score.detach() - self.threshold.to(edge_score.dtype)[union.edge_replica], 0.0
         if union.padded:
-            merged, parts, edges, rows = ops.coarsen_padded(
+            merged, parts, edges, rows = kernels.coarsen_padded(
                 excess, edge_index, union.row_ptr, threshold, self.self_loops, union.largest
             )
             counted = union.is_edge & (edge_index[0] != edge_index[1]) if self.weights == "all" else merged
@@ -108,11 +109,11 @@ class EdgePooling(_Scorer):
             raw = self.raw_score(x, union, key).masked_fill(~union.is_edge, -torch.inf)
             share = torch_geometric.utils.softmax(raw, edge_index[1].long(), num_nodes=number)
         else:
-            share = ops.softmax_ends(self.ends(x, union), edge_index, union.row_ptr)
+            share = kernels.softmax_ends(self.ends(x, union), edge_index, union.row_ptr)
         edge_score = share + self.add_to_edge_score
         if union.padded:
-            pairs = ops.contract_padded(edge_score, edge_index, union.row_ptr, union.graph_ptr, union.largest)
-            x = ops.merge_padded_pairs(x, edge_score, pairs, union.after[0].nodes if union.after else None)
+            pairs = kernels.contract_padded(edge_score, edge_index, union.row_ptr, union.graph_ptr, union.largest)
+            x = kernels.merge_padded_pairs(x, edge_score, pairs, union.after[0].nodes if union.after else None)
             return x, union.coarse(pairs.edge_index, pairs.first, looped=True, row_ptr=pairs.row_ptr).fitted()
         parts = ops.contract(edge_score, edge_index, number, by_first=True)
         x, _ = ops.merge_pairs(x, edge_score, edge_index, parts)
@@ -173,7 +174,7 @@ class SAGPooling(TopKPooling):
         """The score of each node [N]."""
         others, own = (cast(Linear, self.gnn[name]) for name in ("lin_rel", "lin_root"))
         both = multiply(x, torch.cat([others.weight, own.weight], 1), union)
-        attention = ops.propagate(both[:, :1].contiguous(), union.row_ptr, union.edge_index[1]) + both[:, 1:]
+        attention = kernels.propagate(both[:, :1].contiguous(), union.row_ptr, union.edge_index[1]) + both[:, 1:]
         return cast(Tensor, self.select(add(attention, cast(Tensor, others.bias), union), union))
 
 
@@ -207,7 +208,7 @@ def _induced(x: Tensor, score: Tensor, union: Union, keep: Tensor, most: int) ->
     else:
         first = member = keep.nonzero().squeeze(1)
         weight = score.index_select(0, member)
-    x = ops.spread(x, weight, member, torch.arange(first.size(0), device=x.device), first.size(0))
+    x = ops.row_sum(x, weight, member, torch.arange(first.size(0), device=x.device), first.size(0))
     before = torch.nn.functional.pad(torch.cumsum(stays, 0), (1, 0))
     ends = torch.stack([new[source], new[target]]).to(union.edge_index.dtype)
     if union.padded:

@@ -11,7 +11,7 @@ from torch.nn import Module, ModuleList
 
 from compool import nn, ops
 from compool.nn.network import CONVOLUTIONS, POOLINGS, GINLayer
-from compool.replicas import layers, pooling
+from compool.replicas import kernels, layers, pooling
 from compool.replicas.layers import multiply, readout, stacked
 from compool.replicas.union import Union
 
@@ -124,7 +124,7 @@ class Network(_Stack):
                 needed += [] if union.needed is None else [union.needed]
             elif letter == "G":
                 x = layer(x, union)
-                x = x if key is None else ops.dropout(x, union.ptr, key, self.dropout)
+                x = x if key is None else kernels.dropout(x, union.ptr, key, self.dropout)
             elif letter in CONVOLUTIONS:
                 x = layer.activated(x, union, key, self.dropout)
             else:
@@ -133,7 +133,7 @@ class Network(_Stack):
                 x = layer.of_graphs(x)
                 if at < last:
                     rows = torch.arange(x.size(0) + 1, device=x.device) * x.size(1)
-                    x = ops.activate(x.flatten(0, 1), None, rows, key, self.dropout).view(x.shape)
+                    x = kernels.activate(x.flatten(0, 1), None, rows, key, self.dropout).view(x.shape)
             if self.jump and letter in CONVOLUTIONS:
                 levels.append(readout(x, union, self.readout))
         return Output(x.sigmoid() if self.squash else x, kept, needed)
@@ -172,7 +172,7 @@ class GIN(_Stack):
         if key is None:
             return logits
         rows = torch.arange(logits.size(0) + 1, device=x.device) * logits.size(1)
-        return ops.dropout(logits.flatten(0, 1), rows, key, self.dropout).view(logits.shape)
+        return kernels.dropout(logits.flatten(0, 1), rows, key, self.dropout).view(logits.shape)
 
 
 def stack(networks: Sequence[Module]) -> Network | GIN:

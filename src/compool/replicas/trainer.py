@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch
@@ -11,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from compool.data import Split
-from compool.ops import _library, fold
+from compool.ops import fold
+from compool.ops._dispatch import has_kernels
 from compool.replicas.adam import Adam
 from compool.replicas.captured import put
 from compool.replicas.learner import ORDER, Fitted, Learner, Seen
@@ -168,9 +168,8 @@ def _go_on(learner: Learner, best: Trained, noted: Mapping[str, Tensor]) -> int:
 
 def _can_capture(stack: Network | GIN, graphs: Graphs) -> bool:
     """Whether a step can be a CUDA graph: all kernels must be there that bring nothing to the host."""
-    kernels = find_spec("triton") is not None and not _library.only_torch
     plain = torch.are_deterministic_algorithms_enabled() or next(stack.parameters()).dtype != torch.float32
-    return graphs.y.is_cuda and kernels and not plain
+    return graphs.y.is_cuda and has_kernels(graphs.y) and not plain
 
 
 def _room(graphs: Graphs, ids: Tensor, keys: Tensor, settings: Settings) -> Room:

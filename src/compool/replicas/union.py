@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch_geometric.utils.sparse import index2ptr
 
-from compool import ops
 from compool.data import Features, GraphSet
-from compool.ops.gather import segment_sizes
+from compool.replicas import kernels
+from compool.replicas.kernels.unions import segment_sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +173,7 @@ class Graphs:
         if room is None or graphs.device.type == "cpu":  # else nothing may come to the host
             self._check(graphs, key)
         source = (self.node_ptr, self.edge_ptr, self.row_ptr, self.edge_index)
-        graph_ptr, node, row_ptr, edge_index = ops.gather_graphs(graphs.reshape(-1), *source, room)
+        graph_ptr, node, row_ptr, edge_index = kernels.gather_graphs(graphs.reshape(-1), *source, room)
         known = (edge_index, row_ptr, graph_ptr, graphs.size(0), key)
         return self.x[node], Union(*known, largest=self.largest, padded=room is not None, after=after)
 

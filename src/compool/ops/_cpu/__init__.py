@@ -1,0 +1,39 @@
+"""CPU kernels with numba: what `_torch` computes, in a pass or two over the data.
+
+The loops compile when first used and are cached on disk. Half precision is computed in float32 and rounded once, at the
+end.
+"""
+
+from compool.ops import _torch
+from compool.ops._cpu.budget import forest
+from compool.ops._cpu.pool import pool, pool_backward
+from compool.ops._cpu.steps import (
+    coarsen,
+    components,
+    connect,
+    contract,
+    merge_pairs,
+    merge_pairs_backward,
+    row_sum,
+    row_sum_backward,
+    score,
+    select,
+    sum_ends,
+)
+
+KERNELS = _torch.KERNELS._replace(
+    score=score,
+    sum_ends=sum_ends,
+    select=select,
+    components=components,
+    connect=connect,
+    coarsen=coarsen,
+    row_sum=row_sum,
+    row_sum_backward=row_sum_backward,
+    forest=forest,
+    contract=contract,
+    merge_pairs=merge_pairs,
+    merge_pairs_backward=merge_pairs_backward,
+    pool=pool,
+    pool_backward=pool_backward,
+)

@@ -1,0 +1,25 @@
+"""GPU kernels with Triton: what `_torch` computes, in few launches, and with one message from the device at most.
+
+Floats are summed in an order that changes from run to run, unless `torch.use_deterministic_algorithms` asks for one
+that does not: then plain operations sum. Half precision is summed in float32 and rounded once, at the end.
+"""
+
+from compool.ops import _torch
+from compool.ops._cuda.pool import pool, pool_backward
+from compool.ops._cuda.rows import merge_pairs, merge_pairs_backward, row_sum, row_sum_backward
+from compool.ops._cuda.steps import coarsen, components, connect, fold_key, score, sum_ends
+
+KERNELS = _torch.KERNELS._replace(
+    score=score,
+    sum_ends=sum_ends,
+    components=components,
+    connect=connect,
+    coarsen=coarsen,
+    row_sum=row_sum,
+    row_sum_backward=row_sum_backward,
+    merge_pairs=merge_pairs,
+    merge_pairs_backward=merge_pairs_backward,
+    fold_key=fold_key,
+    pool=pool,
+    pool_backward=pool_backward,
+)

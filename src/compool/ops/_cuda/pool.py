@@ -1,0 +1,121 @@
+"""All steps in one: the usual way through the layer on a GPU, in few launches and with one message from the device."""
+
+import struct
+
+import torch
+from torch import Tensor
+
+from compool.ops._cuda import kernels, row_kernels
+from compool.ops._cuda import launch as launching
+from compool.ops._cuda.launch import EDGES, HOOKS, NODES, PROGRAMS, launch, over, strided, tiles
+from compool.ops._cuda.steps import raise_flagged, score
+from compool.ops._torch import connect, distinct
+
+
+def pool(
+    x: Tensor,
+    halves: Tensor,
+    bias: Tensor,
+    edge_index: Tensor,
+    batch: Tensor | None,
+    activation: str,
+    threshold: float,
+    self_loops: bool,
+) -> tuple[Tensor, ...]:
+    (edges, stride), x = strided(edge_index), x.contiguous()
+    num_nodes, num_edges, device = x.size(0), edges.size(1), x.device
+    if num_nodes >= 2**31:
+        raise ValueError(f"x has {num_nodes} nodes; the GPU kernels take fewer than 2³¹")
+    graphs, batched = (edges, False) if batch is None else (batch.contiguous(), True)
+    grid, tile = tiles(num_nodes, x)
+    by_node, by_edge = (-(-num_nodes // NODES),), (-(-num_edges // EDGES) or 1,)
+
+    # What each end of an edge adds to its score; every node is a component by itself
+    flags = torch.zeros(kernels.SIZE, dtype=torch.int32, device=device)
+    parent, is_root = torch.empty(2, num_nodes, dtype=torch.int32, device=device)
+    alone, merged = (torch.empty(size, dtype=torch.bool, device=device) for size in (num_nodes, num_edges))
+    ends, weight = halves.new_empty(halves.size(0), num_nodes), halves.new_empty(num_nodes)
+    nodes = (x, halves.contiguous(), ends, weight, parent, alone, graphs, flags, num_nodes)
+    launch(kernels.start_and_project, grid[:1], *nodes, TWO=halves.size(0) == 2, HAS_BATCH=batched, **tile)
+
+    # Eq. 1 to 3: the scores, the edges with S_ij > t, their components, and w_i = Σ S_ij over them
+    edge_score, how = halves.new_empty(num_edges), activation
+    if halves.dtype != torch.float32:  # the kernel's own functions are good for float32
+        raw = score(ends.expand(2, -1), edge_index, bias)
+        edge_score, how = raw.tanh_() if activation == "tanh" else raw.sigmoid_(), "given"
+    if num_edges:
+        bits = struct.unpack(">ii", struct.pack(">d", threshold))  # as a number, it would be a float32
+        given = (edge_score, ends[0], ends[-1], bias, *bits, edges, stride, graphs)
+        to = (merged, merged, parent, weight, flags, flags, num_edges, num_nodes)
+        options = {"SCORE": how, "WEIGH": True, "HAS_BATCH": batched, "LIMITED": False, "BLOCK": HOOKS}
+        launch(kernels.select_and_hook, (-(-num_edges // HOOKS),), *given, *to, **options)
+    launch(kernels.flatten, by_node, parent, is_root, alone, num_nodes, BLOCK=NODES)
+    rank = torch.cumsum(is_root, 0, dtype=torch.int32)
+
+    # Eq. 4: the pairs of supernodes that edges join
+    size = min(1 << max(2 * num_edges - 1, 0).bit_length(), launching.TABLE)
+    table = torch.zeros(size, dtype=torch.long, device=device)
+    keys, short_keys = table.new_empty(min(num_edges, size)), flags.new_empty(min(num_edges, size))
+    joined = (edges, stride, parent, rank, table, size - 1, keys, short_keys, flags, num_edges, num_nodes, 1)
+    options = {"PARENT": True, "SELF_LOOPS": self_loops, "INPUT_LOOPS": False, "BLOCK": EDGES}
+    launch(kernels.insert_edges, by_edge, *joined, **options)
+
+    num_clusters, num_pairs, *wrong = flags.tolist()  # the one message from the device
+    if any(wrong):
+        raise_flagged([num_clusters, num_pairs, *wrong], edge_score, edge_index, num_nodes, batch)
+        counted = distinct(edge_index, num_nodes)
+        if counted is not None:  # repeats score alike: they join nothing else, but must not be weighed twice
+            merged &= counted
+            weight = torch.zeros_like(weight).index_add_(0, edge_index[0], edge_score * merged)
+
+    # Eq. 4: x'_k = Σ w_i x_i over the members i of k
+    out = halves.new_zeros(num_clusters, x.size(1))
+    cluster, first = parent.new_empty(num_nodes, dtype=torch.long), parent.new_empty(num_clusters, dtype=torch.long)
+    graph = torch.empty_like(first) if batch is None else batch.new_empty(num_clusters)
+    rows = (x, weight, alone, out, parent, rank, graphs, cluster, first, graph, num_nodes)
+    launch(row_kernels.number_and_merge, grid, *rows, HAS_BATCH=batched, **tile)
+
+    if wrong[kernels.FULL.value - 2]:
+        coarse_edges = connect(edge_index, cluster, num_clusters, self_loops, False)
+    else:
+        short = num_clusters * num_clusters < 2**31
+        ordered = (short_keys if short else keys)[:num_pairs].sort().values
+        coarse_edges = torch.empty(2, num_pairs, dtype=edge_index.dtype, device=device)
+        if num_pairs:
+            split = (ordered, coarse_edges, num_pairs, num_pairs, num_clusters)
+            launch(kernels.split_keys, (-(-num_pairs // EDGES),), *split, SHORT=short, BLOCK=EDGES)
+    return out, edge_score, cluster, coarse_edges, graph, merged, weight
+
+
+def pool_backward(
+    grad: Tensor,
+    grad_score: Tensor | None,
+    x: Tensor,
+    halves: Tensor,
+    edge_index: Tensor,
+    edge_score: Tensor,
+    cluster: Tensor,
+    merged: Tensor,
+    weight: Tensor,
+    activation: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    grad, x, halves = grad.contiguous(), x.contiguous(), halves.contiguous()
+    num_nodes, channels = x.shape
+    rows = halves.size(0)
+    ends, grad_halves, grad_bias = (halves.new_zeros(size) for size in ((rows, num_nodes), (rows, channels), (1,)))
+    grid, tile = tiles(num_nodes, x)
+    grad_weight = torch.empty_like(weight)
+    launch(row_kernels.row_products, grid[:1], grad, x, cluster, grad_weight, x.size(0), **tile)
+    edges, stride = strided(edge_index)
+    number = edges.size(1)
+    if number:
+        scores = (edge_score if grad_score is None else grad_score.contiguous(), edge_score, merged)
+        to = (ends[0], ends[-1], grad_bias, number)
+        options = {"HAS_GRAD": grad_score is not None, "TANH": activation == "tanh"}
+        grid_edges = over(number, EDGES)
+        launch(row_kernels.edges_backward, grid_edges, grad_weight, *scores, edges, stride, *to, **options, BLOCK=EDGES)
+    grad_x = torch.empty_like(x)
+    programs = min(grid[0], PROGRAMS)
+    given = (grad, x, weight, cluster, ends, halves, grad_x, grad_halves, num_nodes, grid[0], programs)
+    launch(row_kernels.nodes_backward, (programs, grid[1]), *given, TWO=rows == 2, **tile)
+    return grad_x, grad_halves, grad_bias

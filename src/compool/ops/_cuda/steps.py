@@ -1,0 +1,211 @@
+"""The steps one by one. Every function equals its namesake in `_torch`."""
+
+import struct
+
+import torch
+from torch import Tensor
+
+from compool.ops import _torch
+from compool.ops._checks import check_graphs, check_range, nan_score
+from compool.ops._cuda import kernels
+from compool.ops._cuda import launch as launching
+from compool.ops._cuda.launch import EDGES, HOOKS, NODES, check_nodes, launch, over, power, strided
+
+
+def threshold_bits(value: float) -> tuple[int, int]:
+    """The two halves of a float64, as integers: as a number, an argument of a kernel would be a float32."""
+    high, low = struct.unpack(">ii", struct.pack(">d", value))
+    return high, low
+
+
+def score(ends: Tensor, edge_index: Tensor, bias: Tensor) -> Tensor:
+    out = ends.new_empty(edge_index.size(1))
+    edges, stride = strided(edge_index)
+    if out.numel():
+        left, right = (end.contiguous() for end in ends)
+        grid = over(out.numel(), EDGES)
+        launch(kernels.score, grid, left, right, edges, stride, bias, out, out.numel(), ends.size(1), BLOCK=EDGES)
+    return out
+
+
+def sum_ends(values: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
+    if torch.are_deterministic_algorithms_enabled():
+        return _torch.sum_ends(values, edge_index, num_nodes)
+    ends = values.new_zeros(2, num_nodes)
+    edges, stride = strided(edge_index)
+    if values.numel():
+        args = (values.contiguous(), edges, stride, ends[0], ends[1], values.numel())
+        launch(kernels.sum_ends, over(values.numel(), EDGES), *args, BLOCK=EDGES)
+    return ends
+
+
+def start_alone(num_nodes: int, batch: Tensor | None, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Nodes as components by themselves, which of them are, and flags."""
+    check_nodes(num_nodes)
+    flags = torch.zeros(kernels.SIZE, dtype=torch.int32, device=device)
+    parent = torch.empty(num_nodes, dtype=torch.int32, device=device)
+    alone = torch.empty(num_nodes, dtype=torch.bool, device=device)
+    if num_nodes:
+        given = parent if batch is None else batch.contiguous()
+        args = (parent, alone, given, flags, num_nodes)
+        launch(kernels.start, over(num_nodes, NODES), *args, HAS_BATCH=batch is not None, BLOCK=NODES)
+    return parent, alone, flags
+
+
+def rank_roots(parent: Tensor, alone: Tensor) -> Tensor:
+    """Point every node at its root; the number of each root, from 1."""
+    is_root = torch.empty_like(parent)
+    if parent.numel():
+        launch(kernels.flatten, over(parent.numel(), NODES), parent, is_root, alone, parent.numel(), BLOCK=NODES)
+    return torch.cumsum(is_root, 0, dtype=torch.int32)
+
+
+def numbered(parent: Tensor, rank: Tensor, number: int, batch: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """The component of each node, the first member of each component, and its graph."""
+    cluster = torch.empty_like(parent, dtype=torch.long)
+    first = cluster.new_empty(number)
+    graph = torch.empty_like(first, dtype=torch.long if batch is None else batch.dtype)
+    if number:
+        given = parent if batch is None else batch.contiguous()
+        args = (parent, rank, given, cluster, first, graph, parent.numel())
+        launch(kernels.number, over(parent.numel(), NODES), *args, HAS_BATCH=batch is not None, BLOCK=NODES)
+    return cluster, first, graph
+
+
+def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+    parent, alone, flags = start_alone(num_nodes, None, edge_index.device)
+    edges, stride = strided(edge_index)
+    number = edges.size(1)
+    if number:
+        args = (edges, stride, merged.contiguous(), parent, flags, number, num_nodes)
+        launch(kernels.hook, over(number, HOOKS), *args, BLOCK=HOOKS)
+    rank = rank_roots(parent, alone)
+    if num_nodes:
+        flags[kernels.NUMBER.value] = rank[-1]
+    found = flags.tolist()
+    if found[kernels.RANGE.value]:
+        check_range(edge_index, num_nodes)
+    cluster, first, _ = numbered(parent, rank, found[kernels.NUMBER.value], None)
+    return cluster, first, alone
+
+
+def insert_pairs(
+    edge_index: Tensor, num_nodes: int, parent: Tensor | None, rank: Tensor, number: int, flags: Tensor, *loops: bool
+) -> tuple[Tensor, Tensor]:
+    """Keys of the distinct pairs of supernodes that edges join, in any order, and short ones; how many, say the flags.
+
+    `number` of supernodes, if it is known; else there are parents.
+    """
+    edges, stride = strided(edge_index)
+    count = edges.size(1)
+    size = min(power(2 * count), launching.TABLE)
+    table = torch.zeros(size, dtype=torch.long, device=edges.device)
+    keys, short_keys = table.new_empty(min(count, size)), flags.new_empty(min(count, size))
+    if num_nodes:
+        to = (table, size - 1, keys, short_keys, flags, count, num_nodes, number)
+        options = {"PARENT": parent is not None, "SELF_LOOPS": loops[0], "INPUT_LOOPS": loops[1], "BLOCK": EDGES}
+        launch(
+            kernels.insert_edges,
+            over(max(count, 1), EDGES),
+            edges,
+            stride,
+            rank if parent is None else parent,
+            rank,
+            *to,
+            **options,
+        )
+    return keys, short_keys
+
+
+def sorted_edges(keys: tuple[Tensor, Tensor], number: int, count: int, dtype: torch.dtype) -> Tensor:
+    """The edges between `number` supernodes that `count` keys stand for."""
+    out = torch.empty(2, count, dtype=dtype, device=keys[0].device)
+    if count:
+        short = number * number < 2**31
+        ordered = keys[short][:count].sort().values
+        launch(kernels.split_keys, over(count, EDGES), ordered, out, count, count, number, SHORT=short, BLOCK=EDGES)
+    return out
+
+
+def connect(edge_index: Tensor, cluster: Tensor, num_clusters: int, self_loops: bool, input_loops: bool) -> Tensor:
+    flags = torch.zeros(kernels.SIZE, dtype=torch.int32, device=cluster.device)
+    keys = insert_pairs(edge_index, cluster.numel(), None, cluster, num_clusters, flags, self_loops, input_loops)
+    found = flags.tolist()
+    if found[kernels.FULL.value]:
+        return _torch.connect(edge_index, cluster, num_clusters, self_loops, input_loops)
+    return sorted_edges(keys, num_clusters, found[kernels.EDGES.value], edge_index.dtype)
+
+
+def select_and_hook(
+    edge_score: Tensor,
+    edge_index: Tensor,
+    threshold: float,
+    batch: Tensor | None,
+    parent: Tensor,
+    flags: Tensor,
+    limit: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Which edges merge, and which count; hooks the parents."""
+    edges, stride = strided(edge_index)
+    number = edges.size(1)
+    fresh = torch.empty if limit is None else torch.zeros
+    merged, counted = (fresh(number, dtype=torch.bool, device=edges.device) for _ in range(2))
+    if number:
+        given = edge_score.contiguous()
+        graphs = parent if batch is None else batch.contiguous()
+        to = (graphs, merged, counted, parent, given, flags, flags if limit is None else limit)
+        args = (given, given, given, given, *threshold_bits(threshold), edges, stride, *to)
+        options = {"SCORE": "given", "WEIGH": False, "HAS_BATCH": batch is not None, "LIMITED": limit is not None}
+        launch(kernels.select_and_hook, over(number, HOOKS), *args, number, parent.numel(), **options, BLOCK=HOOKS)
+    return merged, counted
+
+
+def raise_flagged(
+    found: list[int], edge_score: Tensor, edge_index: Tensor, num_nodes: int, batch: Tensor | None
+) -> None:
+    """Errors, as the flags report them."""
+    if found[kernels.RANGE.value]:
+        check_range(edge_index, num_nodes)
+    if found[kernels.NAN.value]:
+        raise nan_score(edge_score)
+    if found[kernels.BATCH.value] or found[kernels.CROSSING.value]:
+        check_graphs(batch, edge_index)
+
+
+def coarsen(
+    edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None, self_loops: bool
+) -> tuple[Tensor, ...]:
+    parent, alone, flags = start_alone(num_nodes, batch, edge_index.device)
+    merged, counted = select_and_hook(edge_score, edge_index, threshold, batch, parent, flags)
+    rank = rank_roots(parent, alone)
+    keys = insert_pairs(edge_index, num_nodes, parent, rank, 1, flags, self_loops, False)
+    found = flags.tolist()  # the one message from the device
+    raise_flagged(found, edge_score, edge_index, num_nodes, batch)
+    if found[kernels.UNSORTED.value] and _torch.distinct(edge_index, num_nodes) is not None:
+        return _torch.coarsen(edge_score, edge_index, num_nodes, threshold, batch, self_loops)  # of repeats, the first
+    cluster, first, graph = numbered(parent, rank, found[kernels.NUMBER.value], batch)
+    out = connected(keys, found, edge_index, cluster, first.numel(), self_loops)
+    return merged, counted, cluster, first, alone, out, graph
+
+
+def connected(
+    keys: tuple[Tensor, Tensor],
+    found: list[int],
+    edge_index: Tensor,
+    cluster: Tensor,
+    number: int,
+    self_loops: bool,
+) -> Tensor:
+    if found[kernels.FULL.value]:
+        return _torch.connect(edge_index, cluster, number, self_loops, False)
+    return sorted_edges(keys, number, found[kernels.EDGES.value], edge_index.dtype)
+
+
+def fold_key(key: Tensor, number: Tensor | None, plus: int) -> Tensor:
+    if not key.numel() or (number is not None and number.dim()):  # a number for each key is rare
+        return _torch.fold_key(key, number, plus)
+    key = key.contiguous()
+    out = torch.empty_like(key)
+    given = (key, key if number is None else number, out, plus, key.numel())
+    launch(kernels.fold_key, over(key.numel(), 128), *given, HAS_NUMBER=number is not None, BLOCK=128)
+    return out

@@ -1,0 +1,40 @@
+"""What the layers of many replicas are made of: products, message passing, norms, dropout and padded unions.
+
+They do not check their input, and an index out of range can crash the process: the stacks of :mod:`compool.replicas`
+check.
+"""
+
+from compool.replicas.kernels.dropout import activate, dropout
+from compool.replicas.kernels.messages import propagate
+from compool.replicas.kernels.norms import segment_norm
+from compool.replicas.kernels.padded import (
+    PaddedCoarse,
+    PaddedContraction,
+    coarsen_padded,
+    contract_padded,
+    merge_padded_pairs,
+    row_pointer,
+    softmax_ends,
+)
+from compool.replicas.kernels.products import grouped_linear, linear_activate, segment_repeat, segment_sum
+from compool.replicas.kernels.unions import Gathered, gather_graphs
+
+__all__ = [
+    "Gathered",
+    "PaddedCoarse",
+    "PaddedContraction",
+    "activate",
+    "coarsen_padded",
+    "contract_padded",
+    "dropout",
+    "gather_graphs",
+    "grouped_linear",
+    "linear_activate",
+    "merge_padded_pairs",
+    "propagate",
+    "row_pointer",
+    "segment_norm",
+    "segment_repeat",
+    "segment_sum",
+    "softmax_ends",
+]

@@ -1,0 +1,218 @@
+"""The loops behind `_cpu`: numpy arrays in, results written into arrays that the caller made."""
+
+import numpy as np
+
+from compool.ops._cpu.loops import exact, fast
+
+
+@fast
+def gather_graphs(which, node_ptr, edge_ptr, row_ptr, edge_index, graph_ptr, node, rows, out):
+    """`out` comes in as zeros."""
+    n, e = 0, 0
+    for s in range(which.size):
+        graph_ptr[s] = n
+        g = which[s]
+        if g < 0:
+            continue
+        low, high = edge_ptr[g], edge_ptr[g + 1]
+        for row in range(2):
+            source, target = edge_index[row, low:high], out[row, e : e + high - low]
+            for at in range(source.size):
+                target[at] = source[at] + n
+        for i in range(node_ptr[g], node_ptr[g + 1]):
+            node[n] = i
+            rows[n] = row_ptr[i] - low + e
+            n += 1
+        e += high - low
+    graph_ptr[which.size] = n
+    node[n:] = node_ptr[-1]
+    rows[n:] = e
+
+
+@fast
+def segment_sum(x, ptr, out):
+    for s in range(out.shape[0]):
+        row = out[s]
+        row[:] = 0
+        for i in range(ptr[s], ptr[s + 1]):
+            member = x[i]
+            for c in range(row.size):
+                row[c] += member[c]
+
+
+@fast
+def segment_repeat(x, ptr, out):
+    for s in range(x.shape[0]):
+        row = x[s]
+        for i in range(ptr[s], ptr[s + 1]):
+            out[i, :] = row
+
+
+@fast
+def propagate(x, row_ptr, neighbour, left, right, own, out):
+    """A factor of length one holds for all nodes."""
+    each_left, each_right, each_own = min(left.size - 1, 1), min(right.size - 1, 1), min(own.size - 1, 1)
+    for i in range(x.shape[0]):
+        row, member, o, scale = out[i], x[i], own[i * each_own], left[i * each_left]
+        row[:] = 0
+        for at in range(row_ptr[i], row_ptr[i + 1]):
+            j = neighbour[at]
+            r, other = right[j * each_right], x[j]
+            for c in range(row.size):
+                row[c] += r * other[c]
+        for c in range(row.size):
+            row[c] = scale * row[c] + o * member[c]
+
+
+@fast
+def _mix32(bits):
+    """The finaliser of MurmurHash3. Casts all along: numba makes 64 bits of two times 32."""
+    bits = np.uint32((bits ^ (bits >> 16)) * np.uint32(0x85EBCA6B))
+    bits = np.uint32((bits ^ (bits >> 13)) * np.uint32(0xC2B2AE35))
+    return np.uint32(bits ^ (bits >> 16))
+
+
+@fast
+def _kept(index, low, high, least):
+    return (_mix32(np.uint32(_mix32(np.uint32(np.uint32(index) ^ low)) ^ high)) >> 8) >= least
+
+
+@fast
+def drop(x, ptr, key, probability, out):
+    for s in range(ptr.size - 1):
+        low, high, p = key[s, 0], key[s, 1], x.dtype.type(probability[s])
+        least, scale = _least(probability[s]), 1 / (1 - p)
+        for i in range(ptr[s], ptr[s + 1]):
+            row, to, base = x[i], out[i], (i - ptr[s]) * x.shape[1]
+            for c in range(row.size):
+                to[c] = row[c] * scale if _kept(base + c, low, high, least) else 0.0
+
+
+@fast
+def _least(probability):
+    """The smallest hash of 24 bits that is kept: hash · 2⁻²⁴ ≥ probability."""
+    return np.uint32(np.ceil(np.float64(probability) * 2.0**24))
+
+
+@fast
+def activate(x, bias, ptr, out):
+    """A bias of one row holds for all segments."""
+    each = min(bias.shape[0] - 1, 1)
+    for s in range(ptr.size - 1):
+        shift = bias[s * each]
+        for i in range(ptr[s], ptr[s + 1]):
+            row, to = x[i], out[i]
+            for c in range(row.size):
+                value = row[c] + shift[c]
+                to[c] = value if value > 0 else 0.0
+
+
+@fast
+def activate_and_drop(x, bias, ptr, probability, out, key):
+    each = min(bias.shape[0] - 1, 1)
+    for s in range(ptr.size - 1):
+        shift, low, high, p = bias[s * each], key[s, 0], key[s, 1], x.dtype.type(probability[s])
+        least, scale = _least(probability[s]), 1 / (1 - p)
+        for i in range(ptr[s], ptr[s + 1]):
+            row, to, base = x[i], out[i], (i - ptr[s]) * x.shape[1]
+            for c in range(row.size):
+                value = row[c] + shift[c]
+                to[c] = value * scale if (value > 0) & _kept(base + c, low, high, least) else 0.0
+
+
+@fast
+def activate_backward(grad, out, ptr, probability, grad_x, grad_bias):
+    """A probability of length one holds for all segments."""
+    each = min(probability.size - 1, 1)
+    for s in range(ptr.size - 1):
+        scale = 1 / (1 - grad.dtype.type(probability[s * each]))
+        total = grad_bias[s]
+        total[:] = 0
+        for i in range(ptr[s], ptr[s + 1]):
+            row, to, active = grad[i], grad_x[i], out[i]
+            for c in range(row.size):
+                value = row[c] * scale if active[c] > 0 else 0.0
+                to[c] = value
+                total[c] += value
+
+
+@fast
+def segment_norm(x, weight, bias, ptr, out, mean, variance, eps, relu):
+    least = -np.inf
+    if relu:
+        least = 0.0
+    for s in range(ptr.size - 1):
+        number = max(ptr[s + 1] - ptr[s], 1)
+        centre, spread, w, b = mean[s], variance[s], weight[s], bias[s]
+        centre[:] = 0
+        spread[:] = 0
+        for i in range(ptr[s], ptr[s + 1]):
+            row = x[i]
+            for c in range(row.size):
+                centre[c] += row[c]
+        for c in range(centre.size):
+            centre[c] /= number
+        for i in range(ptr[s], ptr[s + 1]):
+            row = x[i]
+            for c in range(row.size):
+                spread[c] += (row[c] - centre[c]) ** 2
+        scale = np.empty_like(centre)
+        for c in range(centre.size):
+            spread[c] /= number
+            scale[c] = w[c] / np.sqrt(spread[c] + eps)
+        for i in range(ptr[s], ptr[s + 1]):
+            row, to = x[i], out[i]
+            for c in range(row.size):
+                to[c] = max((row[c] - centre[c]) * scale[c] + b[c], least)
+
+
+@fast
+def segment_norm_backward(grad, x, out, weight, mean, variance, ptr, grad_x, grad_weight, grad_bias, eps, relu):
+    least = -np.inf
+    if relu:
+        least = 0.0
+    for s in range(ptr.size - 1):
+        number = max(ptr[s + 1] - ptr[s], 1)
+        centre, total, product, w = mean[s], grad_bias[s], grad_weight[s], weight[s]
+        scale = np.empty_like(centre)
+        for c in range(centre.size):
+            scale[c] = 1 / np.sqrt(variance[s, c] + eps)
+        total[:] = 0
+        product[:] = 0
+        for i in range(ptr[s], ptr[s + 1]):
+            row, g, active = x[i], grad[i], out[i]
+            for c in range(row.size):
+                one = g[c] if active[c] > least else 0.0
+                total[c] += one
+                product[c] += one * (row[c] - centre[c]) * scale[c]
+        for i in range(ptr[s], ptr[s + 1]):
+            row, g, active, to = x[i], grad[i], out[i], grad_x[i]
+            for c in range(row.size):
+                one = g[c] if active[c] > least else 0.0
+                normal = (row[c] - centre[c]) * scale[c]
+                to[c] = (one - total[c] / number - normal * product[c] / number) * w[c] * scale[c]
+
+
+@exact
+def softmax_ends(ends, source, target, row_ptr, most, total, share):
+    """`share` comes in as zeros; `most` and `total` are of the edges into each node."""
+    for i in range(most.size):
+        high = ends.dtype.type(-np.inf)
+        for e in range(row_ptr[i], row_ptr[i + 1]):
+            high = max(high, ends[0, target[e]] + ends[1, i])
+        sum_ = ends.dtype.type(1e-16)  # as PyG has it
+        for e in range(row_ptr[i], row_ptr[i + 1]):
+            sum_ += np.exp(ends[0, target[e]] + ends[1, i] - high)
+        most[i], total[i] = high, sum_
+    for e in range(row_ptr[most.size]):
+        u, v = source[e], target[e]
+        share[e] = np.exp(ends[0, u] + ends[1, v] - most[v]) / total[v]
+
+
+@fast
+def softmax_ends_backward(grad, share, source, target, row_ptr, into, out):
+    """`into` and `out` come in as zeros."""
+    for e in range(row_ptr[out.size]):
+        into[target[e]] += grad[e] * share[e]
+    for e in range(row_ptr[out.size]):
+        out[source[e]] += share[e] * (grad[e] - into[target[e]])

@@ -1,0 +1,193 @@
+"""Pooling of padded graphs: no size changes and nothing comes to the host, so that a CUDA graph can capture it."""
+
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from compool.ops import Components
+from compool.ops._autograd import once_differentiable
+from compool.ops.contract import scale_pairs
+from compool.replicas.kernels._dispatch import operator
+
+
+def _padded_shape(
+    edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, threshold: float, self_loops: bool, span: int
+) -> tuple[Tensor, ...]:
+    merged = edge_score.new_empty(edge_score.shape, dtype=torch.bool)
+    cluster = row_ptr.new_empty(row_ptr.size(0) - 1)
+    edges, rows = edge_index.new_empty(edge_index.shape), row_ptr.new_empty(row_ptr.shape)
+    return merged, cluster, torch.empty_like(cluster), torch.empty_like(cluster, dtype=torch.bool), edges, rows
+
+
+_coarsen_padded = operator(
+    "coarsen_padded(Tensor edge_score, Tensor edge_index, Tensor row_ptr, float threshold, bool self_loops,"
+    " SymInt span) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _padded_shape,
+    lambda kernels: kernels.coarsen_padded,
+)
+
+
+def row_pointer(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """Where the edges of each node begin, of edges sorted by source; [N + 1]. Nothing comes to the host.
+
+    Example:
+        >>> row_pointer(torch.tensor([[0, 0, 2], [1, 2, 0]]), num_nodes=3)
+        tensor([0, 2, 2, 3])
+    """
+    nodes = torch.arange(num_nodes + 1, device=edge_index.device, dtype=edge_index.dtype)
+    return torch.searchsorted(edge_index[0].contiguous(), nodes)
+
+
+class PaddedCoarse(NamedTuple):
+    """The coarse graph in as much room as the fine one has."""
+
+    merged: Tensor
+    """Mask [E] of the edges whose ends become one supernode."""
+    parts: Components
+    """The supernodes: :attr:`~Components.first` is N where there is none."""
+    edge_index: Tensor
+    """Edges between supernodes [2, E], sorted, each once: the first ``row_ptr[-1]`` of them, zeros after."""
+    row_ptr: Tensor
+    """Supernode k has the edges ``row_ptr[k]:row_ptr[k + 1]``; [N + 1]."""
+
+
+def coarsen_padded(
+    edge_score: Tensor,
+    edge_index: Tensor,
+    row_ptr: Tensor,
+    threshold: float = 0.0,
+    self_loops: bool = False,
+    span: int | None = None,
+) -> PaddedCoarse:
+    """:func:`coarsen` of a graph with room for more, into one with as much room: no size changes.
+
+    Nothing comes to the host, so that a CUDA graph can capture it. Room for nodes is nodes without edges after the
+    others; they come out as supernodes after the others. An edge whose score is NaN merges its ends, so that NaN shows
+    in their weights; here nobody can raise.
+
+    Args:
+        edge_score: scores [E].
+        edge_index: edges [2, E], sorted, each once, no self-loops; only the first ``row_ptr[-1]`` are edges.
+        row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1].
+        threshold: merge the edges that score above it.
+        self_loops: keep the edges inside supernodes as self-loops.
+        span: no edge joins nodes further apart: the size of the largest graph, where nodes are sorted by graph. A small
+            one saves time on a GPU; one that is too small gives wrong edges.
+
+    Example:
+        >>> edge_index, row_ptr = torch.tensor([[0, 1, 1, 2, 0, 0], [1, 0, 2, 1, 0, 0]]), torch.tensor([0, 1, 3, 4, 4])
+        >>> edge_score = torch.tensor([0.5, -0.5, -0.5, -0.5, 0.9, 0.9])
+        >>> found = coarsen_padded(edge_score, edge_index, row_ptr)
+        >>> found.parts.cluster, found.parts.first, found.row_ptr
+        (tensor([0, 0, 1, 2]), tensor([0, 2, 3, 4]), tensor([0, 1, 2, 2, 2]))
+    """
+    merged, cluster, first, alone, edges, rows = _coarsen_padded(
+        edge_score.detach(), edge_index, row_ptr, threshold, self_loops, row_ptr.size(0) - 1 if span is None else span
+    )
+    return PaddedCoarse(merged, Components(cluster, first, alone), edges, rows)
+
+
+_softmax_ends = operator(
+    "softmax_ends(Tensor ends, Tensor edge_index, Tensor row_ptr) -> Tensor",
+    lambda ends, edge_index, row_ptr: ends.new_empty(edge_index.size(1)),
+    lambda kernels: kernels.softmax_ends,
+)
+_softmax_ends_backward = operator(
+    "softmax_ends_backward(Tensor grad, Tensor share, Tensor edge_index, Tensor row_ptr) -> Tensor",
+    lambda grad, share, edge_index, row_ptr: grad.new_empty(row_ptr.size(0) - 1),
+    lambda kernels: kernels.softmax_ends_backward,
+)
+
+
+class _SoftmaxEnds(torch.autograd.Function):
+    """What a target adds is the same for all edges into it: its gradient is zero."""
+
+    @staticmethod
+    def forward(ctx: Any, ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
+        share = cast(Tensor, _softmax_ends(ends, edge_index, row_ptr))
+        ctx.save_for_backward(share, edge_index, row_ptr)
+        return share
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        source = _softmax_ends_backward(grad, *ctx.saved_tensors)
+        return torch.stack([source, torch.zeros_like(source)]), None, None
+
+
+def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
+    """The softmax of :func:`~compool.ops.gather_ends` over the edges into each node.
+
+    The graph must be undirected: the edges into a node are those out of it, turned round, so that no edge has to look
+    for its target.
+
+    Args:
+        ends: what a node adds to the scores of its outgoing and of its incoming edges [2, N].
+        edge_index: edges [2, E], both directions, sorted; those after the first ``row_ptr[-1]`` are none, and get 0.
+        row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1].
+
+    Example:
+        >>> ends = torch.tensor([[1.0, 2.0, 1.0], [0.0, 0.0, 5.0]])  # a path 0 – 1 – 2
+        >>> softmax_ends(ends, torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.tensor([0, 1, 3, 4]))
+        tensor([0.5000, 1.0000, 1.0000, 0.5000])
+    """
+    return cast(Tensor, _SoftmaxEnds.apply(ends, edge_index, row_ptr))
+
+
+_contract_padded = operator(
+    "contract_padded(Tensor edge_score, Tensor edge_index, Tensor row_ptr, Tensor graph_ptr, SymInt span)"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    lambda edge_score, edge_index, row_ptr, graph_ptr, span: (
+        *(row_ptr.new_empty(row_ptr.size(0) - 1) for _ in range(3)),
+        edge_index.new_empty(edge_index.shape),
+        row_ptr.new_empty(row_ptr.shape),
+    ),
+    lambda kernels: kernels.contract_padded,
+)
+
+
+class PaddedContraction(NamedTuple):
+    """The pairs and single nodes that result, by first member, in as much room as the nodes had."""
+
+    cluster: Tensor
+    """The supernode of each node [N]."""
+    chosen: Tensor
+    """The contracted edge of each supernode [N]; −1: none."""
+    first: Tensor
+    """The first member of each supernode [N]; N: no supernode."""
+    edge_index: Tensor
+    """Edges between supernodes [2, E], those inside them too, sorted, each once: the first ``row_ptr[-1]``."""
+    row_ptr: Tensor
+    """Supernode k has the edges ``row_ptr[k]:row_ptr[k + 1]``; [N + 1]."""
+
+
+def contract_padded(
+    edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, graph_ptr: Tensor, span: int | None = None
+) -> PaddedContraction:
+    """:func:`contract` and :func:`connect` on a graph with room for more: see :func:`coarsen_padded`.
+
+    Args:
+        edge_score: scores [E].
+        edge_index: edges [2, E], sorted, each once; only the first ``row_ptr[-1]`` are edges.
+        row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1].
+        graph_ptr: graph g has the nodes ``graph_ptr[g]:graph_ptr[g + 1]``; no edge joins two graphs.
+        span: the size of the largest graph, or more. A small one saves time on a GPU; one that is too small gives wrong
+            edges.
+
+    Example:
+        >>> edge_index, row_ptr = torch.tensor([[0, 1, 1, 2, 0], [1, 0, 2, 1, 0]]), torch.tensor([0, 1, 3, 4, 4])
+        >>> found = contract_padded(torch.tensor([0.1, 0.2, 0.3, 0.4, 0.9]), edge_index, row_ptr, torch.tensor([0, 3]))
+        >>> found.cluster, found.chosen, found.first
+        (tensor([0, 1, 1, 2]), tensor([-1,  3, -1, -1]), tensor([0, 1, 3, 4]))
+    """
+    span = row_ptr.size(0) - 1 if span is None else span
+    return PaddedContraction(*_contract_padded(edge_score.detach(), edge_index, row_ptr, graph_ptr, span))
+
+
+def merge_padded_pairs(x: Tensor, edge_score: Tensor, parts: PaddedContraction, room: int | None = None) -> Tensor:
+    """:func:`merge_pairs` of a padded graph: features [N, d], or those of the first `room` supernodes."""
+    chosen = parts.chosen[:room]
+    spread = torch.arange(chosen.size(0), device=x.device) % max(edge_score.size(0), 1)  # not all from one place
+    score = edge_score.index_select(0, torch.where(chosen < 0, spread, chosen))
+    return scale_pairs(x, torch.where(chosen < 0, 1.0, score), parts.cluster)

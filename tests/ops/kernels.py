@@ -1,0 +1,66 @@
+"""Kernels against the plain torch operations."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from compool.ops import _torch
+from compool.ops._dispatch import Kernels
+
+
+def same(ours: object, theirs: object, **tolerance: float) -> None:
+    ours, theirs = (value if isinstance(value, tuple) else (value,) for value in (ours, theirs))
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, **tolerance)
+
+
+def both(own: Any, plain: Any, name: str, *args: Any, **tolerance: float) -> Any:
+    """A kernel of a table, and its plain form, which is returned."""
+    theirs = getattr(plain, name)(*args)
+    same(getattr(own, name)(*args), theirs, **tolerance)
+    return theirs
+
+
+def plain_pool(
+    x: Tensor,
+    halves: Tensor,
+    bias: Tensor,
+    edge_index: Tensor,
+    batch: Tensor | None,
+    activation: str,
+    threshold: float,
+    self_loops: bool,
+) -> tuple[Tensor, ...]:
+    """All steps, one by one; differentiable."""
+    ends = (halves @ x.to(halves.dtype).t()).expand(2, -1)
+    raw = _torch.score(ends, edge_index, bias)
+    score = raw.tanh() if activation == "tanh" else raw.sigmoid()
+    found = _torch.coarsen(score.detach(), edge_index, x.size(0), threshold, batch, self_loops)
+    merged, _, cluster, first, alone, edges, graph = found
+    weight = _torch.sum_ends(score * merged, edge_index, x.size(0))[0].masked_fill(alone, 1.0)
+    out = _torch.row_sum(x, weight, None, cluster, first.size(0), None)
+    return out, score, cluster, edges, graph, merged, weight
+
+
+def check_pool(own: Kernels, x: Tensor, edge_index: Tensor, batch: Tensor) -> None:
+    """The fused kernels against the steps, forward and backward."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    assert own.pool is not None
+    assert own.pool_backward is not None
+    for rows, activation in ((2, "tanh"), (1, "sigmoid")):
+        halves = torch.randn(rows, x.size(1), dtype=wide, device=x.device, requires_grad=True)
+        bias = torch.ones(1, dtype=wide, device=x.device, requires_grad=True)
+        leaf = x.detach().requires_grad_()
+        given = (edge_index, batch, activation, 0.3, False)
+        theirs = plain_pool(leaf, halves, bias, *given)
+        with torch.no_grad():
+            ours = own.pool(x, halves.detach(), bias.detach(), *given)
+        same(ours, tuple(t.detach() for t in theirs))
+        out, score, cluster, _, _, merged, weight = ours
+        grads = (torch.randn_like(out), torch.randn_like(score) if rows == 2 else None)
+        expected = torch.autograd.grad(theirs[:2] if rows == 2 else theirs[0], (leaf, halves, bias), grads[:rows])
+        known = (halves.detach(), edge_index, score, cluster, merged, weight, activation)
+        for a, b in zip(own.pool_backward(*grads, x, *known), expected, strict=True):
+            limit = 32 * torch.finfo(x.dtype).eps * (1.0 + float(b.abs().max()) if b.numel() else 0.0)  # another order
+            torch.testing.assert_close(a, b, rtol=0, atol=limit)

@@ -1,0 +1,100 @@
+"""The kernels of the CPU against the plain torch operations."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from numba import njit
+
+from compool._jit import jit
+from compool.ops import _cpu, _torch
+from compool.ops._cpu.arrays import descending
+from tests.graphs import SHAPES, Graph, batch_around, graphs, random_graph
+from tests.ops.kernels import both, check_pool
+
+cpu = partial(both, _cpu.KERNELS, _torch.KERNELS)
+
+
+def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = torch.float64) -> None:
+    wide = torch.promote_types(dtype, torch.float32)
+    x, batch = torch.randn(num_nodes, 5, dtype=dtype), batch_around(edge_index, num_nodes)
+    score = cpu("score", torch.randn(2, num_nodes, dtype=wide), edge_index, torch.ones(1, dtype=wide)).tanh()
+    merged, counted = cpu("select", score, edge_index, num_nodes, 0.3)
+    cpu("coarsen", score, edge_index, num_nodes, 0.3, batch, False)
+    cluster, first, alone = cpu("components", edge_index, merged, num_nodes)
+    num_clusters = first.numel()
+    cpu("sum_ends", score, edge_index, num_nodes)
+    weight, grad = torch.randn(num_nodes, dtype=wide), torch.randn(num_clusters, 5, dtype=dtype)
+    for source, target, factor in ((None, cluster, weight), (edge_index[0], cluster[edge_index[1]], score)):
+        cpu("row_sum", x, factor, source, target, num_clusters, alone if source is None else None)
+        cpu("row_sum_backward", grad, x, factor, source, target)
+    for loops in ((False, False), (True, False), (True, True)):
+        cpu("connect", edge_index, cluster, num_clusters, *loops)
+    for scores in (score, score.round(decimals=1)):  # many equal ones
+        pair, _, first = cpu("contract", scores, edge_index, num_nodes)
+        for capacity in (first.numel(), num_nodes, (num_nodes + 2) // 3):  # of all supernodes, of more, or of fewer
+            pair_score = torch.rand(capacity, dtype=wide)
+            cpu("merge_pairs", x, pair_score, pair)
+            cpu("merge_pairs_backward", torch.randn(capacity, 5, dtype=dtype), x, pair_score, pair)
+        cpu("forest", scores, edge_index, counted, num_nodes, batch, 0.5, num_nodes)
+        cpu("forest", scores, edge_index, counted, num_nodes, None, 0.0, 3)
+    check_pool(_cpu.KERNELS, x, edge_index, batch)
+
+
+@given(graphs())
+def test_small_graphs(graph: Graph) -> None:
+    check_all(graph.edge_index, graph.x.size(0))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shapes(shape: str) -> None:
+    num_nodes, edge_index = SHAPES[shape]
+    check_all(edge_index, num_nodes)
+
+
+def test_the_order_of_float32_scores() -> None:
+    values = torch.cat(
+        [torch.randn(999), torch.tensor([0.0, -0.0, 1e-40, -1e-40, 3e38, -3e38]), torch.randn(99).round()]
+    )
+    expected = torch.argsort(values, descending=True, stable=True)
+    assert descending(values).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_precisions(dtype: torch.dtype) -> None:
+    check_all(random_graph(200, 400), 200, dtype)
+
+
+def test_int32_edges() -> None:
+    check_all(random_graph(200, 400).int(), 200)
+
+
+def test_strided_input() -> None:
+    check_all(random_graph(200, 400).t().contiguous().t(), 200)
+
+
+def test_kernels_compile_where_nothing_can_be_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(cache: bool = False, **options: object) -> object:
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return njit(**options)
+
+    monkeypatch.setattr("compool._jit.njit", refuse)
+    assert jit()(lambda x: x + 1)(1) == 2
+
+
+def test_half_precision_sums_in_float32() -> None:
+    # 4096 + 1 is 4096 in float16: a running sum in half precision would stand still
+    x = torch.cat([torch.tensor([[4096.0]]), torch.ones(512, 1)]).half()
+    for kernels in (_cpu.KERNELS, _torch.KERNELS):
+        out = kernels.row_sum(x, torch.ones(513), None, torch.zeros(513, dtype=torch.long), 1, None)
+        assert out.tolist() == [[4608.0]]
+
+
+def test_unsorted_long_rows_come_out_sorted() -> None:
+    targets = torch.randperm(5000, generator=torch.Generator().manual_seed(3))
+    edge_index = torch.stack([torch.zeros_like(targets), targets])
+    out = _cpu.connect(edge_index, torch.arange(5000), 5000, False, False)
+    assert np.array_equal(out.numpy(), [np.zeros(4999), np.arange(1, 5000)])
