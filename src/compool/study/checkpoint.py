@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
-from compool._files import whole
+from compool._tensors import read_tensors, write_tensors
 
 _log = logging.getLogger(__name__)
 EVERY = 60.0  # seconds between two writings: what an interruption costs
@@ -91,8 +90,9 @@ class Checkpoint:
                 notes = opened.metadata() or {}
                 if any(notes.get(key) != value for key, value in self.about.items()):
                     raise ValueError("it is of other data, other versions, or another kind of device")
+                tensors = {name: tensor.clone() for name, tensor in read_tensors(opened).items()}
                 self.earlier = float(notes["seconds"])
-                return {name: opened.get_tensor(name).clone() for name in opened.keys()}  # noqa: SIM118
+                return tensors
         except FileNotFoundError:
             return {}
         except (SafetensorError, OSError, ValueError, KeyError) as error:
@@ -106,9 +106,7 @@ class Checkpoint:
             return
         notes = self.about | {"epochs": str(epochs), "seconds": str(self.earlier + now - self.began)}
         try:
-            content = save(dict(state()), notes)
-            with whole(self.path) as partial:
-                partial.write_bytes(content)
+            write_tensors(self.path, state(), notes)
         except (OSError, MemoryError) as error:  # the training is worth more
             if not self.told:
                 _log.warning("%s cannot be written (%s): the training goes on without", self.path, error)
