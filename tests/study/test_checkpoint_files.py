@@ -7,11 +7,13 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save
+from typer.testing import CliRunner
 
 from compool import study
+from compool.cli import app
 from compool.data import communities
 from compool.study import checkpoint
-from tests.study.blocks import interrupt, planned, told
+from tests.study.blocks import interrupt, longer, planned, told
 
 pytestmark = pytest.mark.usefixtures("few_graphs", "every_epoch")
 
@@ -145,6 +147,52 @@ def test_what_cannot_be_removed_ends_nothing(
     list(study.run_here([block], study.Store(path)))
     assert "cannot be removed" in caplog.text
     assert planned(path) == []
+
+
+def test_a_checkpoint_whose_runs_are_stored_is_removed(tmp_path: Path) -> None:
+    """As after a `kill -9` between storing runs and removing their checkpoint; by a run of something else, too."""
+    path = tmp_path / "study.sqlite"
+    (block,) = planned(path)
+    interrupt(block, 2)
+    assert block.checkpoint is not None
+    store = study.Store(path)
+    runs = study.train_block(replace(block, checkpoint_folder=None))
+    store.add(runs[:2])
+    study.execute([], path)
+    assert block.checkpoint.exists()  # one run is missing
+    store.add([replace(runs[2], data_checksum="of other graphs")])
+    study.execute([], path)
+    assert block.checkpoint.exists()
+    (other,) = planned(path, longer("gin"))
+    interrupt(other, 2)
+    store.add(runs)
+    study.execute([], path)
+    assert not block.checkpoint.exists()
+    assert planned(path, longer("gin"))[0].epochs_done == 2  # others are left alone
+
+
+def test_a_command_with_nothing_to_train_removes_it(tmp_path: Path) -> None:
+    path, changes = tmp_path / "study.sqlite", ("hidden=4", "epochs=3")
+    (block,) = planned(path, *study.variants("component", "communities", settings=changes))
+    interrupt(block, 2)
+    study.Store(path).add(study.train_block(replace(block, checkpoint_folder=None)))
+    settings = [text for change in changes for text in ("--set", change)]
+    command = [
+        "run",
+        "--method",
+        "component",
+        "--replicas",
+        "3",
+        "--device",
+        "cpu",
+        "--store",
+        str(path),
+        "--no-report",
+    ]
+    assert CliRunner().invoke(app, [*command, *settings, "--dry-run"]).exit_code == 0
+    assert checkpoint.folder(path).exists()  # a dry run changes nothing
+    assert CliRunner().invoke(app, [*command, *settings]).exit_code == 0
+    assert not checkpoint.folder(path).exists()
 
 
 def test_seconds_count_what_was_before(tmp_path: Path) -> None:
