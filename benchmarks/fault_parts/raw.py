@@ -47,7 +47,6 @@ def _inputs(draw: Draw) -> dict[str, Any]:
         "probability": torch.tensor([0.1, 0.5]),
         "which": torch.tensor([0, -1]),
         "ends": torch.randn(2, count),
-        "live": torch.ones(count, dtype=torch.bool),
     }
 
 
@@ -65,7 +64,6 @@ CHANGED = {
     "alone": "mask",
     "which": "indices",
     "ends": "floats",
-    "live": "mask",
     "weights": "floats",
     "key": "indices",
 }
@@ -99,9 +97,6 @@ STEPS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "spread": lambda g: ops.spread(g["x"], g["node_weight"], g["cluster"], g["batch"], g["num_nodes"]),
     "lift": lambda g: ops.lift(g["x"], g["cluster"]),
     "pool": lambda g: ops.pool(g["x"], g["edge_index"], g["weight"], g["bias"], g["batch"]),
-    "pool_in_place": lambda g: ops.pool_in_place(
-        g["x"], g["edge_index"], g["row_ptr"], g["live"], g["weight"], g["bias"]
-    ),
     "row_pointer": lambda g: ops.row_pointer(g["edge_index"], g["num_nodes"]),
     "propagate": lambda g: ops.propagate(g["x"], g["row_ptr"], g["edge_index"][1]),
     "grouped_linear": lambda g: ops.grouped_linear(g["x"], g["weights"], g["ptr"], g["biases"]),
