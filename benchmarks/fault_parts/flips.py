@@ -127,16 +127,22 @@ def _warnings(path: Path) -> Iterator[list[str]]:
         logged[:] = [text for text in logged if str(path) in text and "\n" not in text]
 
 
+def _key(run: study.Run) -> tuple[str, int]:
+    return run.method, run.replica
+
+
 def store(folder: Path) -> File:
     """A store: its runs are listed, tabulated, and looked up as planning does.
 
-    Damaged runs may be left out of all of these, with a warning; the others must be as they were.
+    Damaged runs may be left out of all of these, with a warning; the others must be as they were. Storing the damaged
+    ones again, as after training, must bring them back, and more runs can be stored.
     """
     path = folder / "study.sqlite"
     with studies.small():
         recipes = [studies.recipe(method) for method in ("component", "gin")]
         list(study.run_here(study.plan(recipes, 4, 0, path, device="cpu", size=4), study.Store(path)))
     wanted = list(study.Store(path).runs())
+    more = [replace(run, replica=run.replica + 4) for run in wanted]
 
     def check() -> str:
         with _warnings(path) as warned:
@@ -147,6 +153,9 @@ def store(folder: Path) -> File:
         kept = [run for run in wanted if run in runs]
         counted = [{run.replica for run in kept if run.method == one.method} for one in recipes]
         if runs != kept or there != counted or shown != [markdown(table) for table in tables(collect(kept))]:
+            return "wrong"
+        opened.add([run for run in wanted if run not in kept] + more)
+        if sorted(opened.runs(), key=_key) != sorted(wanted + more, key=_key):
             return "wrong"
         if kept != wanted:
             return "detected" if warned else "wrong"

@@ -241,6 +241,22 @@ def test_a_damaged_table_is_an_error_of_one_line(place: bytes, tmp_path: Path) -
         list(Store(store.path).runs())
 
 
+def test_a_damaged_index_is_built_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = Store(tmp_path / "study.sqlite")
+    store.add([example(replica) for replica in range(4)])
+    with closing(sqlite3.connect(store.path)) as connection:
+        name = "sqlite_autoindex_runs_1"
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", [name]).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    content = bytearray(store.path.read_bytes())
+    content[(page - 1) * size + 5] ^= 0x80  # where its entries begin
+    store.path.write_bytes(content)
+    assert len(list(store.runs())) == 4
+    assert store.add([example(4)]) == 1
+    assert f"{store.path}: its index was damaged (database disk image is malformed), and was built again" in caplog.text
+    assert list(store.runs()) == [example(replica) for replica in range(5)]
+
+
 def test_checksums_are_of_what_is_stored(tmp_path: Path) -> None:
     """Whole numbers become floats, NaN becomes NULL, and there is no negative zero."""
     store = Store(tmp_path / "study.sqlite")

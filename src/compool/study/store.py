@@ -63,18 +63,16 @@ class Store:
         its curves.
         """
         rows = [encoded(run) for run in runs]
-        marks = ", ".join(f":{name}" for name in STORED)
         with self._connection() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            _remove_damaged(connection, rows)
-            connection.executemany(f"DELETE FROM runs WHERE {_LOST} AND {_PERHAPS_THE_SAME}", rows)
-            insert = f"INSERT INTO runs ({', '.join(STORED)}) SELECT {marks} "
-            insert += f"WHERE NOT EXISTS (SELECT 1 FROM runs WHERE {_PERHAPS_THE_SAME})"
-            new = ", ".join(f"{name} = excluded.{name}" for name in STORED)
-            before = connection.total_changes
-            connection.executemany(f"{insert} ON CONFLICT DO UPDATE SET {new} WHERE {_LOST} OR {_BARE}", rows)
-            connection.execute("COMMIT")
-            return connection.total_changes - before
+            try:
+                return _add(connection, rows)
+            except sqlite3.DatabaseError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+                    raise
+                connection.execute("ROLLBACK")
+                connection.execute("REINDEX")  # what can be read of the runs does not depend on the index
+                _log.warning("%s: its index was damaged (%s), and was built again", self.path, _line(error))
+                return _add(connection, rows)
 
     def runs(self, datasets: Sequence[str] = (), methods: Sequence[str] = ()) -> Iterator[Run]:
         """All runs, or those of some data sets and methods, in order.
@@ -154,6 +152,21 @@ class Store:
         with self._connection() as connection:
             (number,) = connection.execute(query, (dataset, data_checksum)).fetchone()
         return int(number)
+
+
+def _add(connection: sqlite3.Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Store rows in a transaction, and say how many are new."""
+    marks = ", ".join(f":{name}" for name in STORED)
+    connection.execute("BEGIN IMMEDIATE")
+    _remove_damaged(connection, rows)
+    connection.executemany(f"DELETE FROM runs WHERE {_LOST} AND {_PERHAPS_THE_SAME}", rows)
+    insert = f"INSERT INTO runs ({', '.join(STORED)}) SELECT {marks} "
+    insert += f"WHERE NOT EXISTS (SELECT 1 FROM runs WHERE {_PERHAPS_THE_SAME})"
+    new = ", ".join(f"{name} = excluded.{name}" for name in STORED)
+    before = connection.total_changes
+    connection.executemany(f"{insert} ON CONFLICT DO UPDATE SET {new} WHERE {_LOST} OR {_BARE}", rows)
+    connection.execute("COMMIT")
+    return connection.total_changes - before
 
 
 def _remove_damaged(connection: sqlite3.Connection, rows: Iterable[Mapping[str, Any]]) -> None:
