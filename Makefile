@@ -1,13 +1,14 @@
-# make demo      train three methods on generated graphs, twenty times each, and report: about two minutes
-# make test      the whole test suite
-# make browser   Chromium, by apt, for the tests that drive it
-# make test-gpu  the tests that need a CUDA device
-# make check     linters, types, layers
-# make docs      the site, in out/docs; a warning is an error
+# make demo         train three methods on generated graphs, twenty times each, and report: about two minutes
+# make test         the whole test suite
+# make browser      Chromium, by apt, for the tests that drive it
+# make test-gpu     the tests that need a CUDA device
+# make test-bounds  tests that run every numba kernel, with its array bounds checked: 40 seconds
+# make check        linters, types, layers
+# make docs         the site, in out/docs; a warning is an error
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo browser test test-gpu check docs clean
+.PHONY: demo browser test test-gpu test-bounds check docs clean
 
 demo: .venv/installed
 	$(BIN)/compool run --store out/communities.sqlite --no-report
@@ -24,6 +25,11 @@ test: .venv/installed
 
 test-gpu: .venv/installed
 	$(BIN)/python -m pytest -m gpu
+
+# With a cache of its own: numba's does not tell kernels with checks from those without
+test-bounds: .venv/installed
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/out/numba-bounds $(BIN)/python -m pytest tests/ops/test_kernels.py \
+	tests/replicas/test_layers.py tests/nn/test_budgets.py tests/data/test_tu.py -k "not real and not traces and not torch"
 
 check: .venv/installed
 	$(BIN)/ruff check .

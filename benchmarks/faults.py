@@ -99,7 +99,7 @@ def run_flips(args: argparse.Namespace) -> tuple[bool, dict[str, Any]]:
     for name, seed, outcome in flips.run(count, args.seed, args.timeout):
         kind = outcome["kind"]
         counts[name][kind] += 1
-        if kind in (*flips.FAULTS, "silent"):
+        if kind in flips.FAULTS:
             error = outcome.get("error", "read as other contents")
             distinct.setdefault((name, kind, error.partition(":")[0]), []).append(
                 f"{seed}: {outcome['notes']}; {error}"

@@ -30,6 +30,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import ClusterPooling, GCNConv, global_mean_pool
 
 from compool import data, study
+from compool.study.machine import num_cpus
 from compool.study.planning import load
 
 
@@ -141,7 +142,7 @@ def main() -> None:
         seconds["engine, one replica at a time"] = median(engine_epochs(recipe, 1, folder, args.device))
     with console.status(f"the engine, {number} replicas"):
         seconds[f"engine, {number} together"] = median(engine_epochs(recipe, number, folder, args.device)) / number
-    workers = len(os.sched_getaffinity(0))
+    workers = num_cpus()
     if args.device == "cpu" and workers > 1:
         with console.status(f"the engine, {workers} workers"):
             took = median(workers_epochs(recipe, number, folder, workers))

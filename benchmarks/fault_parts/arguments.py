@@ -106,8 +106,8 @@ class Draw:
         """Change one argument."""
         label, change = self.pick(CHANGES[kind])
         before = arguments.get(name)
-        if before is None and kind in ("index", "batch", "features", "indices", "floats", "mask"):
-            before = torch.zeros(3, dtype=torch.long) if kind in ("index", "batch", "indices") else torch.zeros(3)
+        if before is None and kind not in ("size", "real"):
+            before = torch.zeros(3) if kind in ("features", "floats", "mask") else torch.zeros(3, dtype=torch.long)
         if not isinstance(before, Tensor) and kind not in ("size", "real"):
             return  # changed already
         try:
@@ -170,12 +170,16 @@ def _plain(changes: dict[str, Callable[[Any], Any]]) -> list[tuple[str, Change]]
 
 
 _ANY = [*_plain(SHAPES), *_plain(LAYOUTS), *_plain(OBJECTS), *(_cast(dtype) for dtype in DTYPES)]
+# Readouts without a batch_size make a row for each number up to the highest, as PyG's do: that 10⁸ graphs take much
+# memory is no fault
+_GRAPH_IDS = [_entry(value) for value in (-1, -2, -7, -LARGE, -LARGEST, 10_000)]
 _FAR = [_entry(value) for value in (-1, -2, -7, LARGE, -LARGE, LARGEST, -LARGEST, 2**31, 2**32)]
 _INDEX = [*_FAR, *(_relative(f"an entry {beyond} beyond the largest", beyond) for beyond in (1, 2, 20, 2000))]
 _EXTREME = [_real(value) for value in (float("nan"), float("inf"), -float("inf"), 3e38, 1e-40)]
 CHANGES: dict[str, list[tuple[str, Change]]] = {
     "index": [*_ANY, *_INDEX, *_INDEX, ("shuffled", _shuffled), _whole(0), _whole(-1)],
     "batch": [*_ANY, *_INDEX, *_INDEX, ("shuffled", _shuffled), _whole(-1), _whole(5), _whole(LARGE)],
+    "batch of a readout": [*_ANY, *_GRAPH_IDS, *_GRAPH_IDS, ("shuffled", _shuffled), _whole(-1), _whole(5)],
     "features": [*_ANY, *_EXTREME, *_EXTREME],
     "floats": [*_ANY, *_EXTREME],
     "indices": [*_ANY, *_INDEX, *_INDEX, _whole(-1), _whole(-2)],

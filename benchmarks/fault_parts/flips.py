@@ -5,10 +5,9 @@ import os
 import random
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import children
 import numpy as np
@@ -20,8 +19,8 @@ from compool.study.formats import markdown
 from compool.study.results import collect
 from compool.study.tables import tables
 
-KINDS = ("detected", "rebuilt", "harmless", "silent", "wrong", "crash", "hang", "memory")
-FAULTS = ("wrong", "crash", "hang", "memory")  # SQLite keeps no checksums: a changed number in a store is only "silent"
+KINDS = ("detected", "rebuilt", "harmless", "wrong", "crash", "hang", "memory")
+FAULTS = ("wrong", "crash", "hang", "memory")
 EDGE = 1024  # bytes at both ends of a file, where formats keep headers and directories; half of the flips go there
 
 Check = Callable[[], str]
@@ -113,27 +112,60 @@ def data_file(folder: Path) -> File:
     return File(path, lambda: "harmless" if _same_set(data.load("SET", folder), wanted) else "wrong")
 
 
+@contextmanager
+def _warnings(path: Path) -> Iterator[list[str]]:
+    """What is logged that names a file."""
+    logged: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: logged.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("compool")
+    logger.addHandler(handler)
+    try:
+        yield logged
+    finally:
+        logger.removeHandler(handler)
+        logged[:] = [text for text in logged if str(path) in text and "\n" not in text]
+
+
+def _key(run: study.Run) -> tuple[str, int]:
+    return run.method, run.replica
+
+
 def store(folder: Path) -> File:
-    """A store: its runs are listed, tabulated, and looked up as planning does."""
+    """A store: its runs are listed, tabulated, and looked up as planning does.
+
+    Damaged runs may be left out of all of these, with a warning; the others must be as they were. Storing the damaged
+    ones again, as after training, must bring them back, and more runs can be stored.
+    """
     path = folder / "study.sqlite"
     with studies.small():
         recipes = [studies.recipe(method) for method in ("component", "gin")]
         list(study.run_here(study.plan(recipes, 4, 0, path, device="cpu", size=4), study.Store(path)))
+    wanted = list(study.Store(path).runs())
+    more = [replace(run, replica=run.replica + 4) for run in wanted]
 
-    def read() -> Any:
-        opened = study.Store(path)
-        runs = list(opened.runs())
-        shown = [markdown(table) for table in tables(collect(runs))]
-        there = [opened.replicas(one.dataset, one.method, one.checksum, 0) for one in recipes]
-        return runs, shown, there
-
-    wanted = read()
+    def check() -> str:
+        with _warnings(path) as warned:
+            opened = study.Store(path)
+            runs = list(opened.runs())
+            shown = [markdown(table) for table in tables(collect(runs))]
+            there = [opened.replicas(one.dataset, one.method, one.checksum, 0) for one in recipes]
+        kept = [run for run in wanted if run in runs]
+        counted = [{run.replica for run in kept if run.method == one.method} for one in recipes]
+        if runs != kept or there != counted or shown != [markdown(table) for table in tables(collect(kept))]:
+            return "wrong"
+        opened.add([run for run in wanted if run not in kept] + more)
+        if sorted(opened.runs(), key=_key) != sorted(wanted + more, key=_key):
+            return "wrong"
+        if kept != wanted:
+            return "detected" if warned else "wrong"
+        return "harmless"
 
     def restore() -> None:
         for left in folder.glob("study.sqlite-*"):
             left.unlink()
 
-    return File(path, lambda: "harmless" if read() == wanted else "silent", restore)
+    return File(path, check, restore)
 
 
 def checkpoint(folder: Path) -> File:
@@ -156,22 +188,12 @@ def checkpoint(folder: Path) -> File:
         file = block().checkpoint
     assert file is not None
 
-    warned: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: warned.append(record.getMessage())  # type: ignore[method-assign]
-
     def check() -> str:
-        warned.clear()
-        logger = logging.getLogger("compool")
-        logger.addHandler(handler)
-        try:
-            with studies.small():
-                runs = studies.comparable(study.train_block(block()))
-        finally:
-            logger.removeHandler(handler)
+        with _warnings(file) as warned, studies.small():
+            runs = studies.comparable(study.train_block(block()))
         if runs != wanted:
             return "wrong"
-        return "detected" if any(str(file) in text for text in warned) else "harmless"
+        return "detected" if warned else "harmless"
 
     return File(file, check)
 

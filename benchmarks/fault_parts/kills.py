@@ -30,8 +30,7 @@ def plan(store: Path) -> list[study.Block]:
 def run_to_end(store: Path) -> None:
     """Train what a study lacks."""
     with studies.small():
-        if blocks := plan(store):
-            list(study.execute(blocks, store, workers=1))
+        list(study.execute(plan(store), store, workers=1))
 
 
 def start(store: Path) -> int:

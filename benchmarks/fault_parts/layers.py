@@ -117,6 +117,11 @@ def _arguments(draw: Draw, graph: Graph, edge_attr: bool = False, **more: str) -
     return draw.spoil(arguments, kinds)
 
 
+def _of_readout(draw: Draw) -> dict[str, str]:
+    """The kinds of the arguments of a layer that returns a row for each graph."""
+    return {"batch": "batch of a readout"} | ({"batch_size": "size"} if draw.chance(0.4) else {})
+
+
 def _mode(draw: Draw, layer: torch.nn.Module) -> Any:
     layer.train(draw.chance(0.5))
     if draw.changes and draw.chance(0.05):
@@ -133,28 +138,6 @@ def component_pooling(draw: Draw) -> Thunk:
     if draw.chance(0.15):
         return lambda: layer.assign(**arguments)
     return lambda: layer(**arguments)
-
-
-def component_pooling_in_place(draw: Draw) -> Thunk:
-    made = graph(draw)
-    count = made.x.size(0)
-    edges = sorted({(i, j) for i, j in made.edge_index.t().tolist() if i != j})
-    edge_index = torch.tensor(edges, dtype=torch.long).view(-1, 2).t().contiguous()
-    layer = nn.ComponentPooling(made.channels, draw.pick(("tanh", "sigmoid")), symmetric=draw.chance(0.3))
-    arguments: dict[str, Any] = {"x": made.x, "edge_index": edge_index}
-    kinds = {"x": "features", "edge_index": "index"}
-    if draw.chance(0.6):
-        rows = torch.searchsorted(edge_index[0].contiguous(), torch.arange(count + 1))
-        arguments |= {"row_ptr": rows, "live": torch.ones(count, dtype=torch.bool)}
-        kinds |= {"row_ptr": "index", "live": "mask"}
-    draw.spoil(arguments, kinds)
-
-    def call() -> Any:
-        out = layer.in_place(**arguments)
-        out.check(arguments["edge_index"])
-        return out
-
-    return call
 
 
 def unpool(draw: Draw) -> Thunk:
@@ -211,8 +194,8 @@ def global_component_pooling(draw: Draw) -> Thunk:
         "edge_dim": made.edge_attr.size(1) if draw.chance(0.3) else None,
     }
     layer = _mode(draw, nn.GlobalComponentPooling(made.channels, **settings))
-    more = {"batch_size": "size"} if draw.chance(0.4) else {}
-    arguments = _arguments(draw, made, settings["edge_dim"] is not None or draw.chance(0.2), **more)
+    edge_attr = settings["edge_dim"] is not None or draw.chance(0.2)
+    arguments = _arguments(draw, made, edge_attr, **_of_readout(draw))
     return lambda: layer(**arguments)
 
 
@@ -262,14 +245,14 @@ def network(draw: Draw) -> Thunk:
     settings |= {"jump": draw.chance(0.2) and layers[-2] in "CSG", "symmetric": draw.chance(0.3)}
     layer = _mode(draw, nn.Network(layers, made.channels, 4, draw.pick((2, 3)), **settings))
     draw.notes.append(layers)
-    arguments = _arguments(draw, made, **({"batch_size": "size"} if draw.chance(0.4) else {}))
+    arguments = _arguments(draw, made, **_of_readout(draw))
     return lambda: layer(**arguments)
 
 
 def gin(draw: Draw) -> Thunk:
     made = graph(draw)
     layer = _mode(draw, nn.GIN(made.channels, 4, 3, depth=2))
-    arguments = _arguments(draw, made, **({"batch_size": "size"} if draw.chance(0.4) else {}))
+    arguments = _arguments(draw, made, **_of_readout(draw))
     return lambda: layer(**arguments)
 
 
@@ -354,7 +337,6 @@ def network_files(draw: Draw) -> Thunk:
 
 TARGETS: dict[str, tuple[Callable[[Draw], Thunk], int]] = {
     "ComponentPooling": (component_pooling, 10),
-    "ComponentPooling.in_place": (component_pooling_in_place, 4),
     "ComponentPooling.pool_data": (pool_data, 3),
     "Pooled.unpool, restore": (unpool, 2),
     "ClusterPooling, EdgePooling: unpool": (unpool_of_cluster_and_edge_pooling, 2),

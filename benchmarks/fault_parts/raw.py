@@ -8,6 +8,7 @@ from arguments import Draw
 from layers import graph
 
 from compool import ops
+from compool.replicas import kernels
 
 Thunk = Callable[[], Any]
 
@@ -47,7 +48,6 @@ def _inputs(draw: Draw) -> dict[str, Any]:
         "probability": torch.tensor([0.1, 0.5]),
         "which": torch.tensor([0, -1]),
         "ends": torch.randn(2, count),
-        "live": torch.ones(count, dtype=torch.bool),
     }
 
 
@@ -65,7 +65,6 @@ CHANGED = {
     "alone": "mask",
     "which": "indices",
     "ends": "floats",
-    "live": "mask",
     "weights": "floats",
     "key": "indices",
 }
@@ -77,7 +76,7 @@ def _parts(given: dict[str, Any]) -> ops.Components:
 
 STEPS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "score": lambda g: ops.score(g["x"], g["edge_index"], g["weight"], g["bias"], torch.tanh),
-    "score_ends": lambda g: ops.gather_ends(g["ends"], g["edge_index"]),
+    "gather_ends": lambda g: ops.gather_ends(g["ends"], g["edge_index"]),
     "softmax_ends": lambda g: kernels.softmax_ends(g["ends"], g["edge_index"], g["row_ptr"]),
     "select": lambda g: ops.select(g["edge_score"], g["edge_index"], g["num_nodes"]),
     "select_quantile": lambda g: ops.select_quantile(g["edge_score"], g["edge_index"], g["num_nodes"], 0.5, g["batch"]),
@@ -96,12 +95,9 @@ STEPS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "merge_pairs": lambda g: ops.merge_pairs(
         g["x"], g["edge_score"], g["edge_index"], g["pairs"]._replace(cluster=g["cluster"])
     ),
-    "spread": lambda g: ops.spread(g["x"], g["node_weight"], g["cluster"], g["batch"], g["num_nodes"]),
+    "row_sum": lambda g: ops.row_sum(g["x"], g["node_weight"], g["cluster"], g["batch"], g["num_nodes"]),
     "lift": lambda g: ops.lift(g["x"], g["cluster"]),
     "pool": lambda g: ops.pool(g["x"], g["edge_index"], g["weight"], g["bias"], g["batch"]),
-    "pool_in_place": lambda g: ops.pool_in_place(
-        g["x"], g["edge_index"], g["row_ptr"], g["live"], g["weight"], g["bias"]
-    ),
     "row_pointer": lambda g: kernels.row_pointer(g["edge_index"], g["num_nodes"]),
     "propagate": lambda g: kernels.propagate(g["x"], g["row_ptr"], g["edge_index"][1]),
     "grouped_linear": lambda g: kernels.grouped_linear(g["x"], g["weights"], g["ptr"], g["biases"]),

@@ -56,6 +56,17 @@ def test_powers_of_one_permutation() -> None:
     assert len(tested) < 90  # a graph stays in its cycle
 
 
+def test_a_high_power_takes_no_longer() -> None:
+    """A permutation of 90 graphs comes back after as many steps as the least common multiple of its cycles."""
+    once = np.concatenate(split(GRAPHS, 0))
+    order, steps = once, 1
+    while not np.array_equal(order, np.arange(90)):
+        order, steps = order[once], steps + 1
+    for replica in (steps, 2**62):
+        expected = split(GRAPHS, replica % steps, kind="powers").checksum
+        assert split(GRAPHS, replica, kind="powers").checksum == expected
+
+
 def test_an_unknown_kind_is_named() -> None:
     with pytest.raises(ValueError, match="kind must be one of independent, stratified, powers; got 'other'"):
         split(GRAPHS, 0, kind="other")

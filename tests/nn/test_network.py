@@ -82,13 +82,53 @@ def test_letters(layers: str) -> None:
     [
         ({"readout": "max"}, "readout must be 'mean' or 'sum', got 'max'"),
         ({"dropout": 1.0}, "dropout must be at least 0 and below 1"),
-        ({"num_classes": 1}, "num_classes must be at least 2, got 1"),
+        ({"num_classes": 1}, "num_classes must be a whole number, at least 2; got 1"),
+        ({"num_classes": 2.5}, r"num_classes must be a whole number, at least 2; got 2\.5"),
+        ({"hidden": 0}, "hidden must be a whole number, at least 1; got 0"),
+        ({"in_channels": "5"}, "in_channels must be a whole number, at least 1; got '5'"),
         ({"weights": "some"}, "weights must be 'merged' or 'all'"),
     ],
 )
 def test_settings(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Network(**{"layers": "CPCL", "in_channels": 5, "hidden": 8, "num_classes": 2} | settings)
+
+
+@pytest.mark.parametrize("layers", [3, None, ["C", "L"]])
+def test_letters_are_a_string(layers: object) -> None:
+    with pytest.raises(TypeError, match="layers must be a string of letters, as in CPCL; got"):
+        Network(layers, 5, hidden=8, num_classes=2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "value", "least"), [("hidden", 0, 1), ("depth", -1, 0), ("num_classes", 1, 2)])
+def test_settings_of_gin(name: str, value: int, least: int) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be a whole number, at least {least}; got {value}"):
+        GIN(**{"in_channels": 5, "hidden": 8, "num_classes": 3} | {name: value})
+
+
+BAD_INPUT = [
+    ({"x": X[:, :4]}, ValueError, r"x must have shape \[nodes, 5\]"),
+    ({"x": X.long()}, TypeError, "x must be of a float dtype"),
+    ({"x": X.double()}, TypeError, "x is torch.float64, but the layer is torch.float32"),
+    ({"x": X.tolist()}, TypeError, "x must be a tensor, got list"),
+    ({"edge_index": EDGES.t()}, ValueError, r"edge_index must have shape \[2, edges\]"),
+    ({"edge_index": EDGES.float()}, TypeError, "edge_index must be torch.int64 or torch.int32"),
+    ({"batch": BATCH[:-1]}, ValueError, r"batch must have shape \[40\]"),
+    ({"batch": BATCH.float()}, TypeError, "batch must be torch.int64 or torch.int32"),
+    ({"batch": BATCH - 1}, ValueError, "batch must hold numbers of graphs, from 0 up; got -1"),
+    ({"batch_size": 1}, ValueError, r"batch must lie in 0\.\.0 for batch_size=1, got 1"),
+    ({"batch_size": -1}, ValueError, "batch_size must be a whole number, at least 0; got -1"),
+    ({"batch_size": 2.5}, ValueError, "batch_size must be a whole number"),
+]
+
+
+@pytest.mark.parametrize(
+    "network", [Network("CL", 5, 8, 3), Network("PL", 5, 8, 3), GIN(5, 8, 3)], ids=["C", "P", "GIN"]
+)
+@pytest.mark.parametrize(("bad", "error", "message"), BAD_INPUT)
+def test_bad_input(network: torch.nn.Module, bad: dict[str, object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        network(**{"x": X, "edge_index": EDGES, "batch": BATCH} | bad)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -1,13 +1,14 @@
 """Files of networks that are hostile, damaged or of something else: each is a ValueError of one line."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load, save_file
 
 from compool.nn import GIN, Network, load_network, save_network
 
@@ -66,7 +67,7 @@ HOSTILE: dict[str, tuple[Any, str]] = {
     "weights": (changed(weights={}), "its setting weights must be str"),
     "symmetric": (changed(symmetric="no"), "its setting symmetric must be bool"),
     "ratio": (changed(ratio=-1), "ratio must be above 0, got -1"),
-    "classes": (changed(num_classes=1), "num_classes must be at least 2"),
+    "classes": (changed(num_classes=1), "num_classes must be a whole number, at least 2"),
     "jump": (changed(jump=True), "must have the shape"),
 }
 
@@ -169,3 +170,26 @@ def test_flipped_bits_of_the_header(tmp_path: Path) -> None:
             messages.append(str(error))
     assert len(messages) > 200
     assert all(message.startswith(str(path)) and "\n" not in message for message in messages)
+
+
+@pytest.mark.parametrize("what", ["weight", "setting", "note"])
+def test_a_flipped_bit_is_detected(what: str, tmp_path: Path) -> None:
+    path = tmp_path / "n.safetensors"
+    save_network(Network("CPCL", 5, 8, 2, dropout=0.5), path, trained_on="NCI1")
+    content = bytearray(path.read_bytes())
+    header = 8 + int.from_bytes(content[:8], "little")
+    position = {"weight": header, "setting": content.index(b"0.5") + 2, "note": content.index(b"NCI1")}[what]
+    content[position] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(
+        ValueError, match=f"^{re.escape(str(path))} is damaged: its contents do not match its checksum$"
+    ):
+        load_network(path)
+
+
+def test_files_of_before_there_was_a_checksum_still_load(tmp_path: Path) -> None:
+    path, network = tmp_path / "n.safetensors", Network("CPCL", 5, 8, 2)
+    save_network(network, path)
+    tensors = load(path.read_bytes())
+    write(path, network=network)  # without one
+    assert all(torch.equal(tensors[name], value) for name, value in load_network(path).state_dict().items())

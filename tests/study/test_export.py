@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from compool.cli import app
 from compool.study import Store
+from compool.study.columns import JSON
 from compool.study.export import read_csv, write_csv
 from compool.study.formats import as_csv
 from compool.study.results import collect
-from compool.study.store import JSON
 from compool.study.tables import accuracy
 from tests.study.test_store import example as run
 

@@ -87,7 +87,9 @@ def test_a_picture_shows_each_level(graphs: data.GraphSet) -> None:
     assert np.allclose(nodes[0], first.place)
 
 
-def test_a_run_trained_again_is_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_trained_again_is_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Trained with others and stored, then again by itself up to the epoch that was picked: the accuracies agree."""
     few = data.communities(99)
     monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: few)
@@ -102,6 +104,14 @@ def test_a_run_trained_again_is_the_run(tmp_path: Path, monkeypatch: pytest.Monk
     chosen = data.split(few, run.replica, run.seed).test
     right = sum(int(network(few[i].x, few[i].edge_index).argmax()) == few.y[i] for i in chosen)
     assert right / len(chosen) == pytest.approx(run.test, abs=1e-6)
+
+    kept = networks.model_path(store.path, run)
+    content = bytearray(kept.read_bytes())
+    content[-1] ^= 1
+    kept.write_bytes(content)
+    _, again = networks.network_of(run, store.path, None)  # damaged: trained once more
+    assert again == about
+    assert f"{kept} is damaged: its contents do not match its checksum; training the network again" in caplog.text
 
     def not_again(*_: object) -> None:
         raise AssertionError("it is kept")

@@ -1,3 +1,5 @@
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,21 @@ def test_runs_are_stored_and_gaps_filled(tmp_path: Path) -> None:
     assert [run.replica for run in store.runs()] == [0, 1, 2, 3, 4]
     assert len(study.plan([small(lr=0.5)], 5, 0, path, device="cpu", size=5)) == 1  # other settings: another run
     assert len(study.plan([small()], 5, 1, path, device="cpu", size=5)) == 1  # another seed
+
+
+def test_a_damaged_run_is_trained_again(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    list(study.run_here(study.plan([small()], 3, 0, path, device="cpu"), study.Store(path)))
+    runs = list(study.Store(path).runs())
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE runs SET test = test / 2 + 0.1 WHERE replica = 1")
+    (block,) = study.plan([small()], 3, 0, path, device="cpu")
+    assert block.replicas == (1,)
+    list(study.run_here([block], study.Store(path)))
+    again = list(study.Store(path).runs())
+    assert [run.replica for run in again] == [0, 1, 2]
+    assert again[1].test == runs[1].test
+    assert study.plan([small()], 3, 0, path, device="cpu") == []
 
 
 def test_a_sweep_is_one_training(tmp_path: Path) -> None:

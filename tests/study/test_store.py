@@ -1,4 +1,5 @@
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 
 from compool.study import Run, Store
 from compool.study.migrations import MIGRATIONS
-from compool.study.store import _encoded
+from compool.study.rows import encoded
 
 CODE = """
 import sys
@@ -116,15 +117,17 @@ def test_files_that_are_no_study(tmp_path: Path) -> None:
 
 def test_a_file_of_the_first_version_opens(tmp_path: Path) -> None:
     path, run = tmp_path / "study.sqlite", example(0)
-    row = _encoded(run)
-    later = ("weights_checksum", "node", "reason", "data_checksum", "splits_checksum", "train_graphs", "test_graphs")
-    names = [name for name in row if name not in later]
+    row = encoded(run)
+    later = ("weights_checksum", "node", "reason", "data_checksum", "splits_checksum")
+    names = [name for name in row if name not in (*later, "train_graphs", "test_graphs", "checksum")]
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(MIGRATIONS[0])
         connection.execute("PRAGMA user_version = 1")
         insert = f"INSERT INTO runs ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)})"
         connection.execute(insert, {name: row[name] for name in names})
     store = Store(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT checksum FROM runs").fetchall() == [(row["checksum"],)]
     store.add([example(1, node="host 0123456789ab GPU 3", reason="lost", weights_checksum="89ab")])
     assert list(store.runs()) == [
         run,
@@ -133,15 +136,14 @@ def test_a_file_of_the_first_version_opens(tmp_path: Path) -> None:
 
 
 def test_columns_of_somebody_else_are_kept_and_ignored(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path, row = tmp_path / "study.sqlite", _encoded(example(0))
+    path, row = tmp_path / "study.sqlite", encoded(example(0))
     with closing(sqlite3.connect(path)) as connection, connection:
         for statement in MIGRATIONS[:5]:
             connection.execute(statement)
         connection.execute("PRAGMA user_version = 5")
         connection.execute("ALTER TABLE runs ADD COLUMN 'my; note' TEXT")
-        names = [
-            name for name in row if name not in ("data_checksum", "splits_checksum", "train_graphs", "test_graphs")
-        ]
+        later = ("data_checksum", "splits_checksum", "train_graphs", "test_graphs", "checksum")
+        names = [name for name in row if name not in later]
         insert = f"INSERT INTO runs ({', '.join(names)}, 'my; note') VALUES ({', '.join('?' * len(names))}, 'good')"
         connection.execute(insert, [row[name] for name in names])
     store = Store(path)
@@ -154,13 +156,113 @@ def test_columns_of_somebody_else_are_kept_and_ignored(tmp_path: Path, caplog: p
 
 @pytest.mark.parametrize("curves", ["nonsense", '{"loss": 5}', "[1]", "[" * 10**5])
 def test_a_run_whose_curves_are_damaged_is_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture, curves: str) -> None:
+    """In runs of older versions, which have no checksum."""
     store = Store(tmp_path / "study.sqlite")
     store.add([example(0), example(1), example(2)])
     with closing(sqlite3.connect(store.path)) as connection, connection:
-        connection.execute("UPDATE runs SET curves = ? WHERE replica > 0", [curves])
+        connection.execute("UPDATE runs SET curves = ?, checksum = '' WHERE replica > 0", [curves])
     assert list(store.runs()) == [example(0), example(1, curves={}), example(2, curves={})]
     expected = f"{store.path}: the curves of 2 runs are damaged and left out (first: NCI1, component, fast, replica 1)"
     assert caplog.messages == [expected]
+
+
+DAMAGE = {
+    "test": 0.75000001,
+    "validation": None,
+    "epoch": 4,
+    "seconds": 1.0,
+    "replica": 7,
+    "seed": 1,
+    "dataset": "NCI0",
+    "method": "componenu",
+    "recipe_checksum": "0122",
+    "data_checksum": "a",
+    "curves": '{"loss": [0.6]}',
+    "settings": '{"lr": 0.2}',
+    "device": b"\xff",
+    "node": "host",
+    "test_graphs": 1,
+    "status": "failed",
+    "finished": "2026-11-15T12:00:00+00:01",
+}
+
+
+@pytest.mark.parametrize("column", DAMAGE)
+def test_a_damaged_run_is_left_out_and_trained_again(
+    column: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, value = Store(tmp_path / "study.sqlite"), DAMAGE[column]
+    store.add([example(replica) for replica in range(4)])
+    with closing(sqlite3.connect(store.path)) as connection, connection:
+        mark = "CAST(? AS TEXT)" if isinstance(value, bytes) else "?"
+        connection.execute(f"UPDATE runs SET {column} = {mark} WHERE replica = 2", [value])
+    assert list(store.runs()) == [example(0), example(1), example(3)]
+    expected = {"dataset": "NCI1", "method": "component", "replica": 2} | {column: value}
+    named = "{dataset} {method} replica {replica}".format(**expected)
+    message = f"{store.path}: 1 damaged run is left out: {named} (compool run trains missing runs)"
+    assert caplog.messages == [message]
+    assert store.replicas("NCI1", "component", "0123", 0) == {0, 1, 3}
+    if column not in ("dataset", "method", "recipe_checksum", "seed", "replica"):
+        assert store.add([example(2), example(3)]) == 1
+        assert list(store.runs()) == [example(replica) for replica in range(4)]
+        assert caplog.messages == [message] * 2
+
+
+@pytest.mark.parametrize(("before", "after"), [(b"NCI1component", b"NCI3component"), (b"0123", b"0133")])
+def test_damage_on_the_disk(before: bytes, after: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Keys are in the table and in its index: wherever they are damaged, runs are not lost, and can be stored again."""
+    store = Store(tmp_path / "study.sqlite")
+    store.add([example(replica) for replica in range(4)])
+    content = store.path.read_bytes()
+    places = [place for place in range(len(content)) if content.startswith(before, place)]
+    assert len(places) >= 8
+    for place in places:
+        store.path.write_bytes(content[:place] + after + content[place + len(before) :])
+        caplog.clear()
+        found = list(store.runs())
+        there = store.replicas("NCI1", "component", "0123", 0)
+        assert {run.replica for run in found} == there
+        assert len(there) == 4 or (len(there) == 3 and "1 damaged run is left out: NCI" in caplog.text)
+        store.add([example(replica) for replica in range(4) if replica not in there])
+        assert list(Store(store.path).runs()) == [example(replica) for replica in range(4)]
+        with closing(sqlite3.connect(store.path)) as connection:
+            if len(there) == 3:
+                assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+@pytest.mark.parametrize("place", [b"CREATE TABLE", b"dataset TEXT", b"replica INTEGER", b"tablerunsruns", b"NULL"])
+def test_a_damaged_table_is_an_error_of_one_line(place: bytes, tmp_path: Path) -> None:
+    store = Store(tmp_path / "study.sqlite")
+    store.add([example(0)])
+    content = store.path.read_bytes()
+    assert place in content
+    store.path.write_bytes(content.replace(place, bytes([place[0] ^ 0x80]) + place[1:]))
+    with pytest.raises(ValueError, match=f"^{re.escape(str(store.path))} [^\\n]*$"):
+        list(Store(store.path).runs())
+
+
+def test_a_damaged_index_is_built_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = Store(tmp_path / "study.sqlite")
+    store.add([example(replica) for replica in range(4)])
+    with closing(sqlite3.connect(store.path)) as connection:
+        name = "sqlite_autoindex_runs_1"
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", [name]).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    content = bytearray(store.path.read_bytes())
+    content[(page - 1) * size + 5] ^= 0x80  # where its entries begin
+    store.path.write_bytes(content)
+    assert len(list(store.runs())) == 4
+    assert store.add([example(4)]) == 1
+    assert f"{store.path}: its index was damaged (database disk image is malformed), and was built again" in caplog.text
+    assert list(store.runs()) == [example(replica) for replica in range(5)]
+
+
+def test_checksums_are_of_what_is_stored(tmp_path: Path) -> None:
+    """Whole numbers become floats, NaN becomes NULL, and there is no negative zero."""
+    store = Store(tmp_path / "study.sqlite")
+    store.add([example(0, test=1, seconds=0), example(1, test=float("nan"), validation=-0.0)])
+    first, second = store.runs()
+    assert (first.test, first.seconds, second.test, second.validation) == (1.0, 0.0, None, 0.0)
 
 
 def test_other_data_are_other_runs(tmp_path: Path) -> None:

@@ -99,6 +99,8 @@ def run(
                 progress = stack.enter_context(Progress(plan))
                 for block_runs in stack.enter_context(closing(execute(plan, store, workers, progress.epoch))):
                     progress.finished(block_runs)
+            else:
+                checkpoint.remove_stored(checkpoint.folder(store), study.Store(store))
         Console().print(_summary(list(study.Store(store).runs([one.dataset for one in chosen], methods))))
         if with_report:
             print(f"report: {write_report(store, None, data, False)[1]}")

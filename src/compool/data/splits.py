@@ -59,10 +59,7 @@ def split(graphs: GraphSet, replica: int, seed: int = 0, kind: str = "independen
     if len(graphs) < len(PARTS):
         raise ValueError(f"a split needs at least {len(PARTS)} graphs, {graphs.name} has {len(graphs)}")
     if kind == "powers":
-        order = once = _generator(graphs.name, seed, 0).permutation(len(graphs))
-        for _ in range(replica):
-            order = order[once]
-        return _cut(order, least=1)
+        return _cut(_power(_generator(graphs.name, seed, 0).permutation(len(graphs)), replica + 1), least=1)
     random = _generator(graphs.name, seed, replica)
     if kind == "independent":
         return _cut(random.permutation(len(graphs)), least=1)
@@ -79,6 +76,16 @@ def split(graphs: GraphSet, replica: int, seed: int = 0, kind: str = "independen
 def _generator(name: str, seed: int, replica: int) -> np.random.Generator:
     digest = hashlib.sha256(name.encode()).digest()
     return np.random.default_rng([int.from_bytes(digest[:8], "little"), seed, replica])
+
+
+def _power(permutation: NDArray[np.int64], exponent: int) -> NDArray[np.int64]:
+    """A permutation applied so many times, by repeated squaring."""
+    result = np.arange(len(permutation))
+    while exponent:
+        if exponent & 1:
+            result = result[permutation]
+        permutation, exponent = permutation[permutation], exponent >> 1
+    return result
 
 
 def _cut(order: NDArray[np.int64], least: int = 0) -> Split:

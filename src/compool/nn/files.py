@@ -10,9 +10,8 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 
-from compool._files import whole
+from compool._tensors import read_tensors, write_tensors
 from compool.nn.network import GIN, Network
 
 _KINDS: dict[str, type[torch.nn.Module]] = {"Network": Network, "GIN": GIN}
@@ -22,7 +21,7 @@ _FLOATS = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "
 def save_network(network: torch.nn.Module, path: str | os.PathLike[str], **about: str) -> None:
     """Write a :class:`Network` or :class:`GIN`, its settings and notes on it to a safetensors file.
 
-    There is no half-written file at any time.
+    There is no half-written file at any time. The file has a checksum, so that :func:`load_network` detects damage.
 
     Example:
         >>> network = Network("CPCL", in_channels=3, hidden=8, num_classes=2)
@@ -33,8 +32,7 @@ def save_network(network: torch.nn.Module, path: str | os.PathLike[str], **about
         raise TypeError(f"network must be one of {', '.join(_KINDS)}; got {kind}")
     tensors = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
     notes = {**about, "compool": kind, "settings": json.dumps(network.settings)}
-    with whole(Path(path)) as partial:
-        partial.write_bytes(save(tensors, notes))  # save_file makes files that only their owner may read
+    write_tensors(Path(path), tensors, notes)
 
 
 def load_network(path: str | os.PathLike[str]) -> torch.nn.Module:
@@ -54,7 +52,7 @@ def load_network(path: str | os.PathLike[str]) -> torch.nn.Module:
         with safe_open(path, framework="pt") as file:
             kind, settings = _described(file.metadata() or {}, path)
             dtype = _require_fit(kind, settings, file)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors = _read(file, path)
     except SafetensorError as error:
         raise ValueError(f"{path} is damaged or no safetensors file ({error})") from None
     except _MisfitError as error:
@@ -62,6 +60,13 @@ def load_network(path: str | os.PathLike[str]) -> torch.nn.Module:
     network = kind(**settings).to(dtype)
     network.load_state_dict(tensors)
     return network.eval()
+
+
+def _read(file: Any, path: str | os.PathLike[str]) -> dict[str, torch.Tensor]:
+    try:
+        return read_tensors(file)
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
 
 
 class _MisfitError(Exception):

@@ -17,10 +17,12 @@ from torch_geometric.nn import (
 
 from compool.nn.component_pooling import ComponentPooling
 from compool.nn.edge_pooling import EdgePooling
+from compool.ops._checks import check_graph_ids, check_inputs
 
 READOUTS = {"mean": global_mean_pool, "sum": global_add_pool}
 CONVOLUTIONS, POOLINGS = "CSG", "PETA"
 _NO_SETTING = ("self", "__class__")
+_LEAST = {"num_classes": 2, "depth": 0}  # what sizes must be at least, where that is not 1
 
 
 def outputs(num_classes: int) -> int:
@@ -28,13 +30,17 @@ def outputs(num_classes: int) -> int:
     return 1 if num_classes == 2 else num_classes
 
 
-def _graphs(x: Tensor, batch: Tensor | None, batch_size: int | None) -> tuple[Tensor, int]:
-    """The graph of each node, and how many there are."""
+def _graphs(
+    network: "Network | GIN", x: Tensor, edge_index: Tensor, batch: Tensor | None, batch_size: int | None
+) -> tuple[Tensor, int]:
+    """The graph of each node, and how many there are, once the input is checked."""
+    check_inputs(x, edge_index, batch, None, network.settings["in_channels"], None, next(network.parameters()))
     if batch is None:
         batch = torch.zeros(x.size(0), dtype=torch.long, device=x.device)
-    if batch_size is None:
-        batch_size = int(batch.max()) + 1 if batch.numel() else 0
-    return batch, batch_size
+        batch_size = min(x.size(0), 1) if batch_size is None else batch_size
+    if batch_size is None or not batch.is_cuda:
+        return batch, check_graph_ids(batch, batch_size)
+    return batch, check_graph_ids(batch[:0], batch_size)  # reading the numbers would wait for the GPU
 
 
 class Network(torch.nn.Module):
@@ -85,6 +91,8 @@ class Network(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.settings: dict[str, Any] = {key: value for key, value in locals().items() if key not in _NO_SETTING}
+        if not isinstance(layers, str):
+            raise TypeError(f"layers must be a string of letters, as in CPCL; got {layers!r}")
         body = layers.rstrip("L")
         if not body or not set(body) <= set(CONVOLUTIONS + POOLINGS) or body == layers:
             raise ValueError(
@@ -94,7 +102,7 @@ class Network(torch.nn.Module):
             raise ValueError(f"with jump=True, a convolution must stand before the first L; got {layers!r}")
         if not ratio > 0:  # a whole number keeps so many nodes
             raise ValueError(f"ratio must be above 0, got {ratio}")
-        _check(readout, dropout, num_classes)
+        _check(readout, dropout, in_channels=in_channels, hidden=hidden, num_classes=num_classes)
         self.letters, self.dropout, self.readout, self.jump = layers, dropout, readout, jump
         self.squash = squash and num_classes > 2
         self.layers = torch.nn.ModuleList()
@@ -128,7 +136,7 @@ class Network(torch.nn.Module):
         Returns:
             Logits [graphs, classes], or [graphs, 1] for two classes.
         """
-        batch, batch_size = _graphs(x, batch, batch_size)
+        batch, batch_size = _graphs(self, x, edge_index, batch, batch_size)
         read, levels = READOUTS[self.readout], list[Tensor]()
         for at, (letter, layer) in enumerate(zip(self.letters, self.layers, strict=True)):
             if letter in "PE":
@@ -192,7 +200,7 @@ class GIN(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.settings: dict[str, Any] = {key: value for key, value in locals().items() if key not in _NO_SETTING}
-        _check(readout, dropout, num_classes)
+        _check(readout, dropout, in_channels=in_channels, hidden=hidden, num_classes=num_classes, depth=depth)
         self.dropout, self.readout = dropout, readout
         self.epsilon = torch.nn.Parameter(torch.zeros(depth))  # unused, as in the original, whose counts include it
         widths = [in_channels] + [hidden] * depth
@@ -204,7 +212,7 @@ class GIN(torch.nn.Module):
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, batch_size: int | None = None
     ) -> Tensor:
         """The logits of each graph; arguments and result as in :meth:`Network.forward`."""
-        batch, batch_size = _graphs(x, batch, batch_size)
+        batch, batch_size = _graphs(self, x, edge_index, batch, batch_size)
         levels = [x]
         for conv, norm in zip(self.convs, self.norms, strict=True):
             levels.append(norm(conv(levels[-1], edge_index)).relu())
@@ -222,10 +230,12 @@ def _perceptron(in_channels: int, hidden: int) -> torch.nn.Sequential:
     )
 
 
-def _check(readout: str, dropout: float, num_classes: int) -> None:
+def _check(readout: str, dropout: float, **sizes: int) -> None:
     if readout not in READOUTS:
         raise ValueError(f"readout must be 'mean' or 'sum', got {readout!r}")
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout must be at least 0 and below 1, got {dropout}")
-    if num_classes < 2:
-        raise ValueError(f"num_classes must be at least 2, got {num_classes}")
+    for name, size in sizes.items():
+        least = _LEAST.get(name, 1)
+        if not isinstance(size, int) or size < least:
+            raise ValueError(f"{name} must be a whole number, at least {least}; got {size!r}")

@@ -10,6 +10,7 @@ from torch_geometric.nn import GCNConv
 
 from compool.nn.component_pooling import ComponentPooling
 from compool.nn.pooled import Pooled
+from compool.ops._checks import check_inputs
 
 
 class ComponentUNet(torch.nn.Module):
@@ -56,7 +57,7 @@ class ComponentUNet(torch.nn.Module):
             raise ValueError(f"skip must be 'sum' or 'cat', got {skip!r}")
         if "edge_dim" in pooling:
             raise ValueError("edge_dim is no setting here: the convolutions take no edge features")
-        self.depth, self.dropout, self.skip = depth, dropout, skip
+        self.in_channels, self.depth, self.dropout, self.skip = in_channels, depth, dropout, skip
         down = [in_channels] + [hidden_channels] * depth
         joined = hidden_channels * (2 if skip == "cat" else 1)
         up = [hidden_channels] * (depth - 1) + [out_channels]
@@ -72,6 +73,7 @@ class ComponentUNet(torch.nn.Module):
             edge_index: edges [2, E], both directions.
             batch: the graph of each node [N], sorted; by default all nodes are of one graph.
         """
+        check_inputs(x, edge_index, batch, None, self.in_channels, None, next(self.parameters()))
         x = self._convolve(self.down[0], x, edge_index)
         levels: list[tuple[Tensor, Pooled]] = []
         for pool, conv in zip(self.pools, self.down[1:], strict=True):

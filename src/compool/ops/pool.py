@@ -84,9 +84,9 @@ class _Pool(torch.autograd.Function):
             grad = x.new_zeros(int(cluster.max()) + 1 if cluster.numel() else 0, x.size(1))
         if wants_graph():
             again = partial(_score_and_merge, edge_index, cluster, merged, ctx.activation, grad)
-            return *gradients(again, (x, halves, bias), (grad, grad_score)), *[None] * 6
+            return *gradients(again, (x, halves, bias), (grad, grad_score)), None, None, None, None, None, None
         given = (grad, grad_score, x, halves, edge_index, edge_score, cluster, merged, weight)
-        return *_pool_backward(*given, ctx.activation), *[None] * 6
+        return *_pool_backward(*given, ctx.activation), None, None, None, None, None, None
 
 
 def _score_and_merge(

@@ -8,16 +8,16 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
-from compool._files import whole
+from compool._tensors import read_tensors, write_tensors
+from compool.study.store import Store
 
 _log = logging.getLogger(__name__)
 EVERY = 60.0  # seconds between two writings: what an interruption costs
@@ -58,11 +58,30 @@ def remove(folder: Path, members: Members, seed: int) -> None:
     """These runs are stored: no training of any of them is gone on with."""
     useless = {file(folder, members, seed, device) for device in ("cpu", "cuda")}  # whatever is in them
     useless |= {path for path, at, found in _all(folder) if at == seed and not {*members}.isdisjoint(found.members)}
-    for path in useless:
-        for left in (path, *folder.glob(f".{path.stem}.*")):  # of a process that was killed
-            _unlink(left)
-    with suppress(OSError):  # not empty
-        folder.rmdir()
+    _remove(folder, useless)
+
+
+def remove_stored(folder: Path, store: Store) -> None:
+    """Remove the trainings all of whose runs are stored: a process that is killed right after storing them leaves its
+    checkpoint.
+    """
+    useless = set()
+    for path, seed, found in _all(folder):
+        data, splits = _data_and_splits(path)
+        there = {recipe: store.splits(recipe, seed, data) for recipe, _ in found.members}
+        members = zip(found.members, splits, strict=False)
+        if len(splits) == len(found.members) and all(
+            split in there[recipe].get(replica, ()) for (recipe, replica), split in members
+        ):
+            useless.add(path)
+    _remove(folder, useless)
+
+
+def origin(data: str, splits: Sequence[str], *others: Any) -> str:
+    """What a training depends on beside its recipes and seed, as one string: the checksum of its data, that of the
+    split of each replica, and whatever else.
+    """
+    return json.dumps([data, splits, *others])
 
 
 class Checkpoint:
@@ -72,7 +91,7 @@ class Checkpoint:
         path: the file; its folder need not exist.
         members: what is trained.
         seed: the study's.
-        origin: all else that the training depends on, as one string. A file of another origin is not gone on from.
+        origin: what :func:`origin` makes. A file of another origin is not gone on from.
     """
 
     def __init__(self, path: Path, members: Members, seed: int, origin: str) -> None:
@@ -91,8 +110,9 @@ class Checkpoint:
                 notes = opened.metadata() or {}
                 if any(notes.get(key) != value for key, value in self.about.items()):
                     raise ValueError("it is of other data, other versions, or another kind of device")
+                tensors = {name: tensor.clone() for name, tensor in read_tensors(opened).items()}
                 self.earlier = float(notes["seconds"])
-                return {name: opened.get_tensor(name).clone() for name in opened.keys()}  # noqa: SIM118
+                return tensors
         except FileNotFoundError:
             return {}
         except (SafetensorError, OSError, ValueError, KeyError) as error:
@@ -106,9 +126,7 @@ class Checkpoint:
             return
         notes = self.about | {"epochs": str(epochs), "seconds": str(self.earlier + now - self.began)}
         try:
-            content = save(dict(state()), notes)
-            with whole(self.path) as partial:
-                partial.write_bytes(content)
+            write_tensors(self.path, state(), notes)
         except (OSError, MemoryError) as error:  # the training is worth more
             if not self.told:
                 _log.warning("%s cannot be written (%s): the training goes on without", self.path, error)
@@ -125,6 +143,24 @@ def _all(folder: Path) -> Iterator[tuple[Path, int, Interrupted]]:
                 notes = opened.metadata() or {}
             members = tuple((str(recipe), int(replica)) for recipe, replica in json.loads(notes["members"]))
             yield path, int(notes["seed"]), Interrupted(members, int(notes["epochs"]))
+
+
+def _data_and_splits(path: Path) -> tuple[str, list[str]]:
+    """The checksums of a training's data, and of the split of each replica; none if they cannot be read."""
+    with suppress(SafetensorError, OSError, ValueError, KeyError, TypeError):
+        with safe_open(path, framework="pt") as opened:
+            data, splits, *_ = json.loads((opened.metadata() or {})["origin"])
+        return str(data), [str(split) for split in splits]
+    return "", []
+
+
+def _remove(folder: Path, useless: Iterable[Path]) -> None:
+    """Remove files, and what killed processes left of them; and the folder, if nothing else is in it."""
+    for path in useless:
+        for left in (path, *folder.glob(f".{path.stem}.*")):
+            _unlink(left)
+    with suppress(OSError):  # not empty
+        folder.rmdir()
 
 
 def _unlink(path: Path) -> None:

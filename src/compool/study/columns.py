@@ -6,12 +6,16 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from compool.study.store import JSON
-
+JSON: dict[str, type] = {
+    "settings": dict,
+    "kept": list,
+    "versions": dict,
+    "curves": dict,
+}  # columns of nested values, and what they hold
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes what begins so for a formula
 MOST_REPLICAS = 10**7
 _EPOCHS = ("loss", "validation", "validation_loss", "test", "kept")  # curves with one entry per epoch
-_WHOLE = {
+WHOLE = {
     "seed": (0, 2**63 - 1),
     "replica": (0, MOST_REPLICAS - 1),
     "epoch": (1, 10**9),
@@ -20,8 +24,8 @@ _WHOLE = {
     "train_graphs": (0, 2**31 - 1),
     "test_graphs": (0, 2**31 - 1),
 }
-_REAL = {"test": 1.0, "validation": 1.0, "seconds": 1e12}  # from 0 to this
-_MAY_BE_EMPTY = ("epoch", "test", "validation")
+REAL = {"test": 1.0, "validation": 1.0, "seconds": 1e12}  # from 0 to this
+MAY_BE_EMPTY = ("epoch", "test", "validation")
 _NOT_EMPTY = ("dataset", "method", "recipe", "recipe_checksum", "split_checksum")
 
 
@@ -55,7 +59,7 @@ def parsed(name: str, text: str) -> Any:
         Traceback (most recent call last):
         ValueError: test is inf, but must be a number from 0 to 1
     """
-    if name in _WHOLE or name in _REAL:
+    if name in WHOLE or name in REAL:
         return _number(name, text)
     if name in JSON:
         return _nested(name, text)
@@ -73,10 +77,10 @@ def parsed(name: str, text: str) -> Any:
 
 def _number(name: str, text: str) -> int | float | None:
     if not text:
-        if name in _MAY_BE_EMPTY:
+        if name in MAY_BE_EMPTY:
             return None
         raise ValueError(f"{name} is empty")
-    kind, (low, high) = (int, _WHOLE[name]) if name in _WHOLE else (float, (0, _REAL[name]))
+    kind, (low, high) = (int, WHOLE[name]) if name in WHOLE else (float, (0, REAL[name]))
     try:
         value = kind(text)
     except ValueError:

@@ -9,8 +9,8 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TextIO
 
-from compool.study.columns import guarded, parsed, unguarded
-from compool.study.store import JSON, Run
+from compool.study.columns import JSON, guarded, parsed, unguarded
+from compool.study.store import Run
 
 _TEXT = [field.name for field in fields(Run) if field.type is str]
 _GUARDED_SINCE = "data_checksum"  # files without this column are older than the guard of their text

@@ -1,8 +1,10 @@
 """The tables of a study's file, and how files of older versions come by them."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from compool.study.checksums import COLUMN, run_checksum
 
 MIGRATIONS = (
     """
@@ -71,27 +73,46 @@ MIGRATIONS = (
     ALTER TABLE moved RENAME TO runs;
     CREATE INDEX failed ON runs (dataset, method, recipe_checksum, seed) WHERE status = 'failed'
     """,
+    f"ALTER TABLE runs ADD COLUMN {COLUMN} TEXT NOT NULL DEFAULT ''",
 )
 """Each entry takes the file from the version of its place to the next."""
 
 
-def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a new file, or bring those of an older version up to date; runs stay as they are."""
+def migrate(connection: sqlite3.Connection, path: Path, names: Sequence[str]) -> None:
+    """Make the tables of a new file, or bring those of an older version up to date, all or nothing.
+
+    Runs stay as they are, and get their checksums; `names` are their columns.
+    """
     tables = connection.execute("SELECT name FROM sqlite_master").fetchall()  # first: another process may make ours
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if tables and not version:
         raise ValueError(f"{path} is no study, but a database of something else")
     if version > len(MIGRATIONS):
         raise ValueError(f"{path} was written by a newer version of compool (format {version})")
+    if version == len(MIGRATIONS):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()  # another process may have been faster
     for number in range(version, len(MIGRATIONS)):
-        connection.execute("BEGIN IMMEDIATE")
-        (now,) = connection.execute("PRAGMA user_version").fetchone()
-        if now == number:  # else another process was faster
-            for statement in MIGRATIONS[number].split(";"):
-                for complete in _completed(connection, statement):
-                    connection.execute(complete)
-            connection.execute(f"PRAGMA user_version = {number + 1}")
-        connection.execute("COMMIT")
+        for statement in MIGRATIONS[number].split(";"):
+            for complete in _completed(connection, statement):
+                connection.execute(complete)
+        connection.execute(f"PRAGMA user_version = {number + 1}")
+    _add_checksums(connection, names)
+    connection.execute("COMMIT")
+
+
+def _add_checksums(connection: sqlite3.Connection, names: Sequence[str]) -> None:
+    """Compute the checksums that are missing. A row that can be no run gets one that never matches."""
+    query = f"SELECT rowid, {', '.join(names)} FROM runs NOT INDEXED WHERE {COLUMN} = ''"
+    text_factory, connection.text_factory = connection.text_factory, bytes
+    for rowid, *values in connection.execute(query):
+        try:
+            found = run_checksum(dict(zip(names, values, strict=True)))
+        except TypeError:
+            found = "damaged"
+        connection.execute(f"UPDATE runs SET {COLUMN} = ? WHERE rowid = ?", (found, rowid))
+    connection.text_factory = text_factory
 
 
 def columns(connection: sqlite3.Connection, table: str) -> list[str]:

@@ -1,5 +1,6 @@
 """A trained network to look at: from a file, or of a run, trained again."""
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from compool.study.results import OURS, Study, collect
 from compool.study.run import Report
 from compool.study.store import Run, Store
 
+_log = logging.getLogger(__name__)
 DEFAULT = Path("study.sqlite")
 STARTS = (0, 1, 2, 3)  # the replicas that are trained where there is no study, of which the best is shown
 
@@ -115,12 +117,23 @@ def recipe_of(run: Run) -> Recipe:
 
 
 def network_of(run: Run, store: Path, folder: Path | None, report: Report | None = None) -> tuple[torch.nn.Module, str]:
-    """The network of a run, and which it is, in words: that kept beside the store, or else trained again, and kept."""
+    """The network of a run, and which it is, in words: that kept beside the store, or else trained again, and kept.
+
+    A damaged file is replaced, with a warning.
+    """
     path = model_path(store, run)
-    if not path.exists():
-        network, test = train_again(run, folder, report)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        nn.save_network(network, path, dataset=run.dataset, recipe=run.recipe, replica=str(run.replica), test=test)
+    if path.exists():
+        try:
+            return _kept(run, path)
+        except ValueError as error:
+            _log.warning("%s; training the network again", error)
+    network, test = train_again(run, folder, report)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nn.save_network(network, path, dataset=run.dataset, recipe=run.recipe, replica=str(run.replica), test=test)
+    return _kept(run, path)
+
+
+def _kept(run: Run, path: Path) -> tuple[torch.nn.Module, str]:
     network = nn.load_network(path)
     with safe_open(path, framework="pt") as file:
         return network, describe(run, file.metadata().get("test", "unknown"))

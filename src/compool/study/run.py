@@ -1,7 +1,6 @@
 """From blocks of replicas to runs in a store. One function trains a block, wherever it is called."""
 
 import hashlib
-import json
 import platform
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -64,8 +63,8 @@ def train_block(
     device = _device_name(block.device)
     saved = None
     if block.checkpoint is not None:
-        origin = graphs.checksum, [one.checksum for one in splits], checksums, device, _versions()
-        saved = checkpoint.Checkpoint(block.checkpoint, block.members, block.seed, json.dumps(origin))
+        origin = checkpoint.origin(graphs.checksum, [one.checksum for one in splits], checksums, device, _versions())
+        saved = checkpoint.Checkpoint(block.checkpoint, block.members, block.seed, origin)
     everything = replicas.Graphs(graphs, features, block.device)
     noted, note = (saved.read(), saved.write) if saved else (None, None)
     trained = train(stack, everything, splits, keys, settings, told, noted, note)

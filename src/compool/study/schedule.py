@@ -10,7 +10,8 @@ import torch
 
 from compool.study import planning, run
 from compool.study.planning import Block
-from compool.study.store import LOST, Run, Store
+from compool.study.rows import LOST, Run
+from compool.study.store import Store
 
 _log = logging.getLogger(__name__)
 RETRIES = 3  # of a block whose worker was lost

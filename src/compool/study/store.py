@@ -1,25 +1,19 @@
 """Where finished runs are kept: one SQLite file a study."""
 
-import json
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from compool.study.checksums import intact
 from compool.study.migrations import columns, migrate
+from compool.study.rows import COLUMNS, LOST, STORED, decoded, encoded, is_lost, left_out
+from compool.study.rows import Run as Run
 
 _log = logging.getLogger(__name__)
 
-JSON: dict[str, type] = {
-    "settings": dict,
-    "kept": list,
-    "versions": dict,
-    "curves": dict,
-}  # columns, and what they hold
-LOST = "its worker was lost"  # begins the reason of a run that may succeed another time
 _BARE = "(runs.curves = '{}' AND excluded.curves != '{}' AND runs.finished = excluded.finished)"
 _LOST = f"runs.status = 'failed' AND runs.reason LIKE '{LOST}%'"
 # The same run, with a checksum of the data on one side only: older versions stored none
@@ -30,56 +24,6 @@ _PERHAPS_THE_SAME = """
     AND (runs.data_checksum = :data_checksum OR runs.data_checksum = '' OR :data_checksum = '')
     AND (runs.splits_checksum = :splits_checksum OR runs.splits_checksum = '' OR :splits_checksum = '')
 """
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """The result of one replica."""
-
-    dataset: str
-    method: str
-    recipe: str
-    recipe_checksum: str
-    settings: dict[str, Any]
-    """The recipe's."""
-    seed: int
-    replica: int
-    split_checksum: str
-    status: str
-    """``"done"``, or ``"failed"`` for the `reason`."""
-    test: float | None
-    """Accuracy on the test graphs, at the epoch of the best validation accuracy."""
-    validation: float | None
-    epoch: int | None
-    kept: list[float]
-    """The share of nodes kept after each pooling layer, at that epoch, on the validation graphs."""
-    parameters: int
-    seconds: float
-    """Of its block, divided by the replicas in it."""
-    block: int
-    """How many replicas were trained together."""
-    device: str
-    versions: dict[str, str]
-    finished: str
-    curves: dict[str, list[Any]]
-    """What was seen in each epoch: see :class:`compool.replicas.trainer.Curves`."""
-    weights_checksum: str = ""
-    """Of the initial weights; empty if there were none, or the run is older than this field."""
-    node: str = ""
-    """The machine that trained it; on a cluster, Ray's name of the node and the GPU, too."""
-    reason: str = ""
-    """Why it failed."""
-    data_checksum: str = ""
-    """Of graphs, features and labels; empty if the run is older than this field."""
-    splits_checksum: str = ""
-    """Of the file or folder of splits; empty if splits were drawn, or the run is older than this field."""
-    train_graphs: int = 0
-    """How many graphs its split trains on; 0 if the run is older than this field."""
-    test_graphs: int = 0
-    """How many graphs its split tests on; 0 if the run is older than this field."""
-
-
-_COLUMNS = [field.name for field in fields(Run)]
 
 
 class Store:
@@ -97,7 +41,7 @@ class Store:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         with self._connection() as connection:
-            migrate(connection, path)
+            migrate(connection, path, COLUMNS)
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -106,55 +50,71 @@ class Store:
                 connection.row_factory = sqlite3.Row
                 yield connection
         except sqlite3.IntegrityError as error:
-            raise ValueError(f"{self.path} was given something that is no run ({error})") from None
+            raise ValueError(f"{self.path} was given something that is no run ({_line(error)})") from None
         except sqlite3.OperationalError as error:  # no room, no rights, locked
-            raise ValueError(f"{self.path} could not be read or written ({error})") from None
-        except sqlite3.DatabaseError as error:
-            raise ValueError(f"{self.path} is no study, or damaged ({error})") from None
+            raise ValueError(f"{self.path} could not be read or written ({_line(error)})") from None
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # names of columns need not be UTF-8, either
+            raise ValueError(f"{self.path} is no study, or damaged ({_line(error)})") from None
 
     def add(self, runs: Iterable[Run]) -> int:
         """Keep runs, all or none, and say how many are new.
 
-        One that is there already is left as it is, unless its worker was lost, or it is the same without its curves.
+        One that is there already is left as it is, unless it is damaged, its worker was lost, or it is the same without
+        its curves.
         """
-        rows = [_encoded(run) for run in runs]
-        marks = ", ".join(f":{name}" for name in _COLUMNS)
+        rows = [encoded(run) for run in runs]
         with self._connection() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.executemany(f"DELETE FROM runs WHERE {_LOST} AND {_PERHAPS_THE_SAME}", rows)
-            insert = f"INSERT INTO runs ({', '.join(_COLUMNS)}) SELECT {marks} "
-            insert += f"WHERE NOT EXISTS (SELECT 1 FROM runs WHERE {_PERHAPS_THE_SAME})"
-            new = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)
-            before = connection.total_changes
-            connection.executemany(f"{insert} ON CONFLICT DO UPDATE SET {new} WHERE {_LOST} OR {_BARE}", rows)
-            connection.execute("COMMIT")
-            return connection.total_changes - before
+            try:
+                return _add(connection, rows)
+            except sqlite3.DatabaseError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+                    raise
+                connection.execute("ROLLBACK")
+                connection.execute("REINDEX")  # what can be read of the runs does not depend on the index
+                _log.warning("%s: its index was damaged (%s), and was built again", self.path, _line(error))
+                return _add(connection, rows)
 
     def runs(self, datasets: Sequence[str] = (), methods: Sequence[str] = ()) -> Iterator[Run]:
         """All runs, or those of some data sets and methods, in order.
 
-        What is damaged in one of them, curves that are not JSON for example, is left out, with a warning.
+        A run that does not match its checksum is left out, with a warning. In a run of an older version, which had
+        none, what is damaged is left out, curves that are not JSON for example.
         """
-        query = f"SELECT {', '.join(_COLUMNS)} FROM runs ORDER BY dataset, method, recipe, seed, replica, finished"
         with self._connection() as connection:
-            rows = connection.execute(query).fetchall()
-            extra = [name for name in columns(connection, "runs") if name not in _COLUMNS]
+            extra = [name for name in columns(connection, "runs") if name not in STORED]
         if extra:
             _log.warning("%s has columns that compool does not know, and ignores: %s", self.path, ", ".join(extra))
-        damaged: dict[str, list[str]] = {}
-        for row in rows:
-            if (not datasets or row["dataset"] in datasets) and (not methods or row["method"] in methods):
-                values = dict(row)
-                for name, kind in JSON.items():
-                    values[name] = _decoded(name, row[name])
-                    if values[name] is None:
-                        values[name] = kind()
-                        which = f"{row['dataset']}, {row['method']}, {row['recipe']}, replica {row['replica']}"
-                        damaged.setdefault(name, []).append(which)
-                yield Run(**values)
-        for name, members in damaged.items():
-            message = "%s: the %s of %d runs are damaged and left out (first: %s)"
-            _log.warning(message, self.path, name, len(members), members[0])
+        damaged: dict[str, list[Run]] = {}
+        for row in self._intact("1 ORDER BY dataset, method, recipe, seed, replica, finished", [], datasets, methods):
+            run, empty = decoded(row)
+            for name in empty:
+                damaged.setdefault(name, []).append(run)
+            yield run
+        for name, runs in damaged.items():
+            message = "%s: the %s of %d runs are damaged and left out (first: %s, %s, %s, replica %d)"
+            first = runs[0]
+            of = (first.dataset, first.method, first.recipe, first.replica)
+            _log.warning(message, self.path, name, len(runs), *of)
+
+    def _intact(
+        self, condition: str, parameters: Sequence[Any], datasets: Sequence[str] = (), methods: Sequence[str] = ()
+    ) -> Iterator[dict[str, Any]]:
+        """The rows that meet a condition and match their checksums, text as bytes; a warning names the others."""
+        # The table itself is read, as the index may be damaged, too, and has no checksums
+        query = f"SELECT {', '.join(STORED)} FROM runs NOT INDEXED WHERE {condition}"
+        with self._connection() as connection:
+            connection.text_factory = bytes  # damaged text need not be UTF-8
+            rows = connection.execute(query, parameters).fetchall()
+        wanted = {"dataset": {name.encode() for name in datasets}, "method": {name.encode() for name in methods}}
+        damaged = []
+        for row in map(dict, rows):
+            if all(not names or row[column] in names for column, names in wanted.items()):
+                if intact(row, COLUMNS):
+                    yield row
+                else:
+                    damaged.append(row)
+        if damaged:
+            _log.warning("%s: %s", self.path, left_out(damaged))
 
     def replicas(
         self,
@@ -169,17 +129,22 @@ class Store:
 
         With a checksum, only those of the same data and splits, and those that were stored without one.
         """
-        # One row of all, as fetching 100,000 rows takes longer than reading them; both queries read an index
-        every = "SELECT json_group_array(replica) FROM runs "
-        every += "WHERE dataset = ? AND method = ? AND recipe_checksum = ? AND seed = ?"
-        values = [dataset, method, recipe_checksum, seed]
+        condition = "dataset = ? AND method = ? AND recipe_checksum = ? AND seed = ?"
+        parameters = [dataset, method, recipe_checksum, seed]
         for column, checksum in (("data_checksum", data_checksum), ("splits_checksum", splits_checksum)):
             if checksum:
-                every += f" AND {column} IN ('', ?)"
-                values.append(checksum)
-        with self._connection() as connection:
-            there, lost = (connection.execute(query, values).fetchone() for query in (every, f"{every} AND {_LOST}"))
-        return set(json.loads(there[0])) - set(json.loads(lost[0]))
+                condition += f" AND {column} IN ('', ?)"
+                parameters.append(checksum)
+        return {row["replica"] for row in self._intact(condition, parameters) if not is_lost(row)}
+
+    def splits(self, recipe_checksum: str, seed: int, data_checksum: str) -> dict[int, set[str]]:
+        """The checksums of the splits of each replica of a recipe that is there, on any data of this checksum."""
+        found: dict[int, set[str]] = {}
+        condition = "recipe_checksum = ? AND seed = ? AND data_checksum IN ('', ?)"
+        for row in self._intact(condition, [recipe_checksum, seed, data_checksum]):
+            if not is_lost(row):
+                found.setdefault(row["replica"], set()).add(row["split_checksum"].decode(errors="replace"))
+        return found
 
     def of_other_data(self, dataset: str, data_checksum: str) -> int:
         """How many runs of a data set of this name were trained on other graphs."""
@@ -189,17 +154,41 @@ class Store:
         return int(number)
 
 
-def _decoded(name: str, text: str) -> Any:
-    """The value of a JSON column; None if it is none, or of another kind."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if name == "curves" and isinstance(value, dict) and not all(isinstance(curve, list) for curve in value.values()):
-        return None
-    return value if isinstance(value, JSON[name]) else None
+def _add(connection: sqlite3.Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Store rows in a transaction, and say how many are new."""
+    marks = ", ".join(f":{name}" for name in STORED)
+    connection.execute("BEGIN IMMEDIATE")
+    _remove_damaged(connection, rows)
+    connection.executemany(f"DELETE FROM runs WHERE {_LOST} AND {_PERHAPS_THE_SAME}", rows)
+    insert = f"INSERT INTO runs ({', '.join(STORED)}) SELECT {marks} "
+    insert += f"WHERE NOT EXISTS (SELECT 1 FROM runs WHERE {_PERHAPS_THE_SAME})"
+    new = ", ".join(f"{name} = excluded.{name}" for name in STORED)
+    before = connection.total_changes
+    connection.executemany(f"{insert} ON CONFLICT DO UPDATE SET {new} WHERE {_LOST} OR {_BARE}", rows)
+    connection.execute("COMMIT")
+    return connection.total_changes - before
 
 
-def _encoded(run: Run) -> dict[str, Any]:
-    row = vars(run)  # asdict would copy every number of the curves, which takes as long as all the rest
-    return row | {name: json.dumps(row[name]) for name in JSON}
+def _remove_damaged(connection: sqlite3.Connection, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Remove what is damaged of these runs, so that they can be stored again."""
+    # The inner query reads the key in the index, the outer one that in the table: either may be the damaged one
+    query = f"""
+        SELECT rowid, {", ".join(STORED)} FROM runs WHERE rowid IN (
+            SELECT rowid FROM runs WHERE dataset = :dataset AND method = :method
+            AND recipe_checksum = :recipe_checksum AND seed = :seed AND replica = :replica
+        )
+    """
+    text_factory, connection.text_factory = connection.text_factory, bytes
+    stored = [dict(row) for new in rows for row in connection.execute(query, new)]
+    connection.text_factory = text_factory
+    damaged = [(row["rowid"],) for row in stored if not intact(row, COLUMNS)]
+    if damaged:
+        connection.execute("PRAGMA writable_schema = ON")  # or a row that is not in the index cannot be deleted
+        connection.executemany("DELETE FROM runs WHERE rowid = ?", damaged)
+        connection.execute("PRAGMA writable_schema = OFF")
+        connection.execute("REINDEX")
+
+
+def _line(error: Exception) -> str:
+    """An error's message in one line."""
+    return " ".join(str(error).split())

@@ -18,7 +18,7 @@ import torch
 
 from compool.data import GraphSet
 from compool.replicas.trainer import Curves
-from compool.study import planning, run
+from compool.study import checkpoint, planning, run
 from compool.study.planning import Block
 from compool.study.run import Report
 from compool.study.schedule import schedule
@@ -32,11 +32,18 @@ _loaded: tuple[tuple[str, Path | None], GraphSet] | None = None  # of a worker: 
 def execute(
     blocks: Sequence[Block], store: Path, workers: int | None = None, report: Report | None = None
 ) -> Generator[list[Run], None, None]:
-    """Train blocks here, or on several processes, and store each when it is finished."""
+    """Train blocks here, or on several processes, and store each when it is finished.
+
+    First, checkpoints all of whose runs are stored are removed.
+    """
+    opened = Store(store)
+    checkpoint.remove_stored(checkpoint.folder(store), opened)
+    if not blocks:
+        return run.run_here((), opened)
     number = min(workers or planning.here(blocks[0].device).workers, len(blocks))
     if number == 1:
-        return run.run_here(blocks, Store(store), report)
-    return run_on_workers(blocks, Store(store), number, report)
+        return run.run_here(blocks, opened, report)
+    return run_on_workers(blocks, opened, number, report)
 
 
 def run_on_workers(

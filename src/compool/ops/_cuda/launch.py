@@ -46,9 +46,10 @@ def power(number: int) -> int:
 
 def tiles(rows: int, x: Tensor) -> tuple[tuple[int, int], dict[str, int]]:
     """The grid and the tile of a kernel over rows and channels."""
-    columns = min(power(x.size(1)), 128)
-    tile = {"D": x.size(1), "ROWS": max(1, 2048 // columns), "COLUMNS": columns}
-    return (*over(rows, tile["ROWS"]), *over(x.size(1), columns)), tile
+    channels = x.size(1)
+    columns = min(1 << max(channels - 1, 0).bit_length(), 128)
+    tile = {"D": channels, "ROWS": max(1, 2048 // columns), "COLUMNS": columns}
+    return (-(-rows // tile["ROWS"]), -(-channels // columns)), tile
 
 
 def strided(edge_index: Tensor) -> tuple[Tensor, int]:

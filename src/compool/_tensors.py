@@ -1,0 +1,50 @@
+"""Tensors in safetensors files, with a checksum of everything in them."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from compool._files import whole
+
+CHECKSUM = "checksum"  # the note that holds it
+
+
+def checksum(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> str:
+    """SHA-256 of the names, dtypes, shapes and bytes of tensors, and of the notes on them, in any order.
+
+    Example:
+        >>> checksum({"x": torch.zeros(2)}, {})[:8], checksum({"x": torch.zeros(1, 2)}, {})[:8]
+        ('8ffc6edf', 'a6da9277')
+    """
+    digest = hashlib.sha256()
+    for name in sorted(notes.keys() - {CHECKSUM}):
+        digest.update(repr((name, notes[name])).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu()
+        digest.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> None:
+    """Write tensors, notes on them and the checksum of both; there is no half-written file at any time."""
+    content = save(dict(tensors), {**notes, CHECKSUM: checksum(tensors, notes)})
+    with whole(path) as partial:
+        partial.write_bytes(content)  # save_file makes files that only their owner may read
+
+
+def read_tensors(opened: Any) -> dict[str, Tensor]:
+    """The tensors of a file that ``safe_open`` opened; a ValueError if they do not match its checksum.
+
+    Files of older versions have no checksum, and are read as they are.
+    """
+    tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    notes = opened.metadata() or {}
+    if CHECKSUM in notes and notes[CHECKSUM] != checksum(tensors, notes):
+        raise ValueError("its contents do not match its checksum")
+    return tensors

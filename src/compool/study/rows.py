@@ -1,0 +1,117 @@
+"""A run, and the row of a store that keeps it."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from compool.study.checksums import COLUMN, run_checksum
+from compool.study.columns import JSON, REAL, WHOLE
+
+LOST = "its worker was lost"  # begins the reason of a run that may succeed another time
+_NAMED = 10  # damaged runs that a warning names, at most
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """The result of one replica."""
+
+    dataset: str
+    method: str
+    recipe: str
+    recipe_checksum: str
+    settings: dict[str, Any]
+    """The recipe's."""
+    seed: int
+    replica: int
+    split_checksum: str
+    status: str
+    """``"done"``, or ``"failed"`` for the `reason`."""
+    test: float | None
+    """Accuracy on the test graphs, at the epoch of the best validation accuracy."""
+    validation: float | None
+    epoch: int | None
+    kept: list[float]
+    """The share of nodes kept after each pooling layer, at that epoch, on the validation graphs."""
+    parameters: int
+    seconds: float
+    """Of its block, divided by the replicas in it."""
+    block: int
+    """How many replicas were trained together."""
+    device: str
+    versions: dict[str, str]
+    finished: str
+    curves: dict[str, list[Any]]
+    """What was seen in each epoch: see :class:`compool.replicas.trainer.Curves`."""
+    weights_checksum: str = ""
+    """Of the initial weights; empty if there were none, or the run is older than this field."""
+    node: str = ""
+    """The machine that trained it; on a cluster, Ray's name of the node and the GPU, too."""
+    reason: str = ""
+    """Why it failed."""
+    data_checksum: str = ""
+    """Of graphs, features and labels; empty if the run is older than this field."""
+    splits_checksum: str = ""
+    """Of the file or folder of splits; empty if splits were drawn, or the run is older than this field."""
+    train_graphs: int = 0
+    """How many graphs its split trains on; 0 if the run is older than this field."""
+    test_graphs: int = 0
+    """How many graphs its split tests on; 0 if the run is older than this field."""
+
+
+COLUMNS = [field.name for field in fields(Run)]
+STORED = [*COLUMNS, COLUMN]
+_TEXT = [name for name in COLUMNS if name not in (*WHOLE, *REAL, *JSON)]
+
+
+def encoded(run: Run) -> dict[str, Any]:
+    """A run as SQLite stores it, and its checksum."""
+    row = vars(run)  # asdict would copy every number of the curves, which takes as long as all the rest
+    row = row | {name: json.dumps(row[name]) for name in JSON} | {name: _real(row[name]) for name in REAL}
+    stored = {name: value.encode() if isinstance(value, str) else value for name, value in row.items()}
+    return row | {COLUMN: run_checksum(stored)}
+
+
+def decoded(row: Mapping[str, Any]) -> tuple[Run, list[str]]:
+    """The run of a stored row, text as bytes, and which of its columns are damaged, and empty therefore.
+
+    None is damaged but in rows that got no checksum when they were written.
+    """
+    values = {name: row[name] for name in COLUMNS} | {name: row[name].decode(errors="replace") for name in _TEXT}
+    values |= {name: _nested(name, row[name]) for name in JSON}
+    damaged = [name for name in JSON if values[name] is None]
+    return Run(**values | {name: JSON[name]() for name in damaged}), damaged
+
+
+def is_lost(row: Mapping[str, Any]) -> bool:
+    """Whether a stored run failed because its worker was lost."""
+    return bool(row["status"] == b"failed" and row["reason"].startswith(LOST.encode()))
+
+
+def left_out(damaged: Sequence[Mapping[str, Any]]) -> str:
+    """Which runs do not match their checksums, in words."""
+
+    def text(value: Any) -> str:
+        return (value.decode(errors="replace") if isinstance(value, bytes) else str(value))[:60]
+
+    named = [f"{text(row['dataset'])} {text(row['method'])} replica {text(row['replica'])}" for row in damaged[:_NAMED]]
+    more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
+    count = "1 damaged run is" if len(damaged) == 1 else f"{len(damaged)} damaged runs are"
+    return f"{count} left out: {'; '.join(named)}{more} (compool run trains missing runs)"
+
+
+def _real(value: float | None) -> float | None:
+    """A number as SQLite stores it in a column of floats: NaN is NULL."""
+    return None if value is None or math.isnan(value) else float(value)
+
+
+def _nested(name: str, text: bytes) -> Any:
+    """The value of a JSON column; None if it is none, or of another kind."""
+    try:
+        value = json.loads(text.decode())
+    except (ValueError, RecursionError):
+        return None
+    if name == "curves" and isinstance(value, dict) and not all(isinstance(curve, list) for curve in value.values()):
+        return None
+    return value if isinstance(value, JSON[name]) else None
