@@ -40,7 +40,7 @@ class _RowSum(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(x, weight, source, target)
         out = _row_sum(x, weight, source, target, num_rows, alone)
-        return cast(Tensor, out if wide else out.to(x.dtype))
+        return cast(Tensor, out if wide or out.dtype == x.dtype else out.to(x.dtype))  # see pool.py
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:

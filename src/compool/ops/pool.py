@@ -75,7 +75,11 @@ class _Pool(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(cluster, edges, graph)
         ctx.save_for_backward(x, halves, bias, edge_index, edge_score, cluster, merged, weight)
-        return out if wide else out.to(x.dtype), edge_score, cluster, edges, graph
+        if (
+            not wide and out.dtype != x.dtype
+        ):  # torch 2.11, compiled, loses the gradient of a conversion that does nothing
+            out = out.to(x.dtype)
+        return out, edge_score, cluster, edges, graph
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, grad_score: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
