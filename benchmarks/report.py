@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from compool.data import paper
+from compool.report.write import write_report
 from compool.study import METHODS, Run, Store, recipe
-from compool.study.report import report
 
 
 def made_up(runs: int, epochs: int) -> Iterator[list[Run]]:
@@ -83,7 +83,7 @@ def main() -> None:
         for block in made_up(args.runs, args.epochs):
             store.add(block)
         made = time.perf_counter()
-        study, page = report(store.path)
+        study, page = write_report(store.path)
         end = time.perf_counter()
         files = [path for path in page.parent.rglob("*") if path.is_file()]
         found = {

@@ -35,7 +35,7 @@ from rich.console import Console
 from rich.table import Table
 
 from compool import data, study
-from compool.study import cluster
+from compool.integrations import ray as cluster
 from compool.study.planning import Block, missing
 from compool.study.schedule import schedule
 from compool.study.store import Run, Store

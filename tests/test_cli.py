@@ -22,7 +22,7 @@ from compool.data import communities
 from compool.nn import Network, save_network
 from compool.study import Block, Store, recipe
 from tests.data.test_tu import write
-from tests.study.test_results import runs, three
+from tests.report.test_results import runs, three
 from tests.study.test_store import example
 
 run = CliRunner()

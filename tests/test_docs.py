@@ -26,7 +26,7 @@ def test_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
                 assert program == "compool", line
                 result = CliRunner().invoke(app, arguments)
                 assert result.exit_code == 0, result.output
-        elif language == "python" and ("compool.tgp" not in block or HAVE_TGP):
+        elif language == "python" and ("compool.integrations.tgp" not in block or HAVE_TGP):
             exec(compile(block, page.name, "exec"), names)
         else:
             assert language in ("python", "{toctree}", "{eval-rst}"), (

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from compool.study.export import read_csv
+from compool.report.results import collect
+from compool.study.csv_files import read_csv
 from compool.study.recipe import IMPLIED, Recipe, recipe
-from compool.study.results import collect
 
 RESULTS = Path(__file__).parents[1] / "results"
 FILES = sorted((RESULTS / "runs").glob("*.csv.gz"))
@@ -39,8 +39,8 @@ def test_picks_of_a_repeat() -> None:
 
 
 def test_the_accuracy_table() -> None:
-    from compool.study.formats import as_csv
-    from compool.study.tables import accuracy
+    from compool.report.formats import as_csv
+    from compool.report.tables import accuracy
 
     study = collect(run for path in FILES for run in read_csv(path))
     assert as_csv(accuracy(study.compared)) == (RESULTS / "report/tables/accuracy.csv").read_text(encoding="utf-8")

@@ -15,9 +15,9 @@ import studies
 import torch
 
 from compool import data, nn, study
-from compool.study.formats import markdown
-from compool.study.results import collect
-from compool.study.tables import tables
+from compool.report.formats import markdown
+from compool.report.results import collect
+from compool.report.tables import tables
 
 KINDS = ("detected", "rebuilt", "harmless", "wrong", "crash", "hang", "memory")
 FAULTS = ("wrong", "crash", "hang", "memory")
@@ -140,7 +140,11 @@ def store(folder: Path) -> File:
     path = folder / "study.sqlite"
     with studies.small():
         recipes = [studies.recipe(method) for method in ("component", "gin")]
-        list(study.run_here(study.plan(recipes, 4, 0, path, device="cpu", size=4), study.Store(path)))
+        list(
+            study.train_here(
+                study.plan(recipes, 4, 0, path, resources=study.local_resources("cpu"), size=4), study.Store(path)
+            )
+        )
     wanted = list(study.Store(path).runs())
     more = [replace(run, replica=run.replica + 4) for run in wanted]
 
@@ -174,7 +178,7 @@ def checkpoint(folder: Path) -> File:
     chosen = studies.recipe("component", epochs=4)
 
     def block() -> study.Block:
-        (planned,) = study.plan([chosen], 2, 0, path, device="cpu", size=2)
+        (planned,) = study.plan([chosen], 2, 0, path, resources=study.local_resources("cpu"), size=2)
         return planned
 
     def stop(_: study.Block, epoch: int, curves: object) -> None:

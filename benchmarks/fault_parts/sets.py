@@ -247,13 +247,13 @@ def union(draw: Draw) -> Thunk:
         arguments["key"], kinds["key"] = torch.tensor([1, 2]), "indices"
     sizes = (-1, 0, 1, 5, 10_000, 2**40, LARGEST, 2.5, None)
     if draw.changes and draw.chance(0.3):
-        room: Any = replicas.union.Room(draw.pick(sizes), draw.pick(sizes))
-        arguments["room"] = draw.pick((room, room, room, 3, (1,), "text"))
+        capacity: Any = replicas.union.Capacity(draw.pick(sizes), draw.pick(sizes))
+        arguments["capacity"] = draw.pick((capacity, capacity, capacity, 3, (1,), "text"))
         draw.asked_size = True
-        draw.notes.append(f"room: {arguments['room']}")
+        draw.notes.append(f"capacity: {arguments['capacity']}")
         draw.no_tensor = True
     if draw.changes and draw.chance(0.1):
-        arguments["after"] = draw.pick(((replicas.union.Room(draw.pick(sizes), draw.pick(sizes)),), None, 3))
+        arguments["after"] = draw.pick(((replicas.union.Capacity(draw.pick(sizes), draw.pick(sizes)),), None, 3))
         draw.no_tensor = True
         draw.notes.append(f"after: {arguments['after']}")
     draw.spoil(arguments, kinds)
@@ -293,7 +293,7 @@ def steps(draw: Draw) -> Thunk:
         how = {}
     draw.no_tensor |= bool(how)
     draw.notes += [kind, *(f"{name}: {value}" for name, value in how.items())]
-    return lambda: replicas.Graphs(made, data.features(made, kind), **how).room(**arguments)
+    return lambda: replicas.Graphs(made, data.features(made, kind), **how).capacity(**arguments)
 
 
 def stacked_network(draw: Draw) -> Thunk:
@@ -318,7 +318,7 @@ TARGETS: dict[str, tuple[Callable[[Draw], Thunk], int]] = {
     "load": (load, 5),
     "read_splits": (read_splits, 1),
     "stack, single": (stack, 1),
-    "Graphs.room": (steps, 2),
+    "Graphs.capacity": (steps, 2),
     "Graphs.union": (union, 6),
     "stack of networks on a union": (stacked_network, 4),
 }

@@ -1,7 +1,8 @@
 """Edge-based graph component pooling for PyTorch Geometric: exact, linear in nodes and edges."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from compool._lazy import lazy_names
 
 if TYPE_CHECKING:
     from compool.nn import (
@@ -26,23 +27,7 @@ __all__ = [
     "connected_components",
 ]
 
-# Imported when first used: torch and PyG take seconds, and the command line should not wait for them.
-_HOME = {
-    "ClusterPooling": "compool.nn",
-    "ComponentPooling": "compool.nn",
-    "ComponentUNet": "compool.nn",
-    "EdgePooling": "compool.nn",
-    "GlobalComponentPooling": "compool.nn",
-    "Pooled": "compool.nn",
-    "connected_components": "compool.ops",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'compool' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
-
-
-def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+_LAYERS = [name for name in __all__ if name[0].isupper()]
+__getattr__, __dir__ = lazy_names(
+    "compool", dict.fromkeys(_LAYERS, "compool.nn") | {"connected_components": "compool.ops"}
+)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from safetensors.torch import load, save_file
 
 from compool.nn import GIN, Network, load_network, save_network
 
-SETTINGS = Network("CPCL", 5, 8, 2).settings
+SETTINGS = asdict(Network("CPCL", 5, 8, 2).settings)
 
 
 def write(path: Path, settings: Any = SETTINGS, kind: str = "Network", network: torch.nn.Module | None = None) -> Path:
@@ -84,7 +85,7 @@ def test_hostile_settings(what: str, tmp_path: Path) -> None:
 
 
 def test_a_huge_network_is_not_even_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = GIN(5, 8, 3).settings | {"depth": 10**9}
+    settings = asdict(GIN(5, 8, 3).settings) | {"depth": 10**9}
     path = write(tmp_path / "n.safetensors", settings, "GIN", GIN(5, 8, 3))
     monkeypatch.setattr("compool.nn.network.GINConv", lambda *_: pytest.fail("a layer was built"))
     with pytest.raises(ValueError, match="its settings say 1000000000 layers, but it has"):
@@ -120,14 +121,14 @@ def test_statistics_must_be_whole_numbers(tmp_path: Path) -> None:
     network = GIN(5, 8, 3)
     path = tmp_path / "n.safetensors"
     tensors = network.state_dict() | {"norms.0.num_batches_tracked": torch.tensor(1.5)}
-    save_file(tensors, path, {"compool": "GIN", "settings": json.dumps(network.settings)})
+    save_file(tensors, path, {"compool": "GIN", "settings": json.dumps(asdict(network.settings))})
     with pytest.raises(ValueError, match=r"tensor 'norms.0.num_batches_tracked' must hold I64, got F32"):
         load_network(path)
 
 
 def test_a_network_without_layers_comes_back(tmp_path: Path) -> None:
     save_network(GIN(5, 8, 3, depth=0), tmp_path / "n.safetensors")
-    assert load_network(tmp_path / "n.safetensors").settings["depth"] == 0
+    assert load_network(tmp_path / "n.safetensors").settings.depth == 0
 
 
 def test_numbers_that_stand_for_others_come_back(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_equals_the_cpu(name: str, kind: str) -> None:
 @pytest.mark.parametrize("name", ["CPCL", "CCPCCPCLL", "all, symmetric", "PCL", "GIN", "SSESSESLL", "GTGAGLL, jump"])
 @pytest.mark.parametrize("kind", ["attributes", "labels", "one"])
 def test_training_equals_the_cpu_s(name: str, kind: str, spare: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Captured on the GPU, again and again where there is more room than needed, or less; also with a replica that
+    """Captured on the GPU, again and again where there is more capacity than needed, or less; also with a replica that
     breaks.
 
     Adam divides a gradient by its size, so that a bias before a batch norm, whose gradient is zero but for rounding,
@@ -57,7 +57,7 @@ def test_training_equals_the_cpu_s(name: str, kind: str, spare: float, monkeypat
     monkeypatch.setattr("compool.replicas.learner.LARGE", 0)
     monkeypatch.setattr("compool.replicas.learner.SPARE", spare)
     if spare < 0 and "E" not in name:
-        pytest.skip("there is room for all")
+        pytest.skip("there is capacity for all")
     if "T" in name and kind == "one":
         pytest.skip("rounding decides between nodes with equal scores")
     graphs = graph_set(60)

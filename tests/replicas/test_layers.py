@@ -260,7 +260,7 @@ def test_dropout_of_symmetric_scores_takes_both_directions() -> None:
     ("layer", "kind", "message"),
     [
         (lambda: pyg.GCNConv(2, 2, improved=True), replicas.GCNConv, "GCNConv must have improved=False, got True"),
-        (lambda: pyg.SAGEConv(2, 2, aggr="max"), replicas.SAGEConv, "must have aggr_module=MeanAggregation, got Max"),
+        (lambda: pyg.SAGEConv(2, 2, aggr="max"), replicas.SAGEConv, "must have aggr=mean, got max"),
         (lambda: pyg.GCNConv(2, 2, bias=False), replicas.GCNConv, "GCNConv must have bias=Tensor, got None"),
         (lambda: pyg.SAGEConv(2, 2, bias=False), replicas.SAGEConv, "Linear must have bias=Tensor, got None"),
         (lambda: pyg.TopKPooling(2, nonlinearity="sigmoid"), TopKPooling, "must have act=Tanh, got Sigmoid"),

@@ -45,7 +45,7 @@ def test_equals_single_networks(name: str, kind: str, backend: str) -> None:
         if parameter.grad is not None:
             torch.testing.assert_close(parameter.grad, torch.stack([one.grad for one in singles]))
 
-    assert len(kept) == sum(letter in "PETA" for letter in networks[0].settings.get("layers", ""))
+    assert len(kept) == sum(letter in "PETA" for letter in getattr(networks[0].settings, "layers", ""))
     stack.eval()  # taken out again: by the statistics that training gathered, where there is batch norm
     logits = stack(given.x, given.union).logits
     for replica, data in enumerate(given.singles):
@@ -116,9 +116,9 @@ def test_padding_changes_nothing(name: str, kind: str, backend: str) -> None:
     stack, source = replicas.stack(networks).double(), replicas.Graphs(graphs, chosen, dtype=torch.float64)
     ids, key = torch.tensor(WHICH), torch.tensor([1, 2, 3])
     ids[1, 2:] = -1
-    room = source.room(ids.unsqueeze(0))
+    capacity = source.capacity(ids.unsqueeze(0))
     results = []
-    for size in (None, room, replicas.union.Room(room.nodes + 7, room.edges + 9)):
+    for size in (None, capacity, replicas.union.Capacity(capacity.nodes + 7, capacity.edges + 9)):
         logits, kept, _ = stack(*source.union(ids, key, size))
         stack.zero_grad()
         logits.square().sum().backward()

@@ -57,16 +57,16 @@ def test_alone_or_with_others_is_the_same_training(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "spare"), [*((name, None) for name in MAKE), *product(("SESESL", "GEGEGL"), (None, 1, 0, -0.2))]
 )
-def test_with_room_for_the_largest_step_it_is_the_same_training(
+def test_padded_to_the_largest_step_it_is_the_same_training(
     name: str, spare: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a GPU, where steps are captured with padded unions; here they are called. `spare`: as if unions were large,
-    with so much more room after pooling than an epoch took; where it does not suffice, epochs are done again.
+    with so much more capacity after pooling than an epoch took; where it does not suffice, epochs are done again.
     """
     exact = trained(name, [0, 1, 2, 3], break_one=1, how=torch.nan)
     monkeypatch.setattr("compool.replicas.trainer._can_capture", lambda *_: True)
     monkeypatch.setattr("compool.replicas.learner.Captured", _Called)
-    _Called.rooms.clear()
+    _Called.capacities.clear()
     if spare is not None:
         monkeypatch.setattr("compool.replicas.learner.LARGE", 0)
         monkeypatch.setattr("compool.replicas.learner.SPARE", spare)
@@ -76,23 +76,20 @@ def test_with_room_for_the_largest_step_it_is_the_same_training(
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9, equal_nan=True)
     assert torch.equal(padded.epoch, exact.epoch)
     assert padded.failed.tolist() == [False, True, False, False]
-    assert any(_Called.rooms) == (spare is not None)
+    assert any(_Called.capacities) == (spare is not None)
     assert (padded.again > 0) == (spare is not None and spare <= 0)
 
 
 class _Called:
-    """What :class:`Captured` does, by calling the function, with the room it had."""
+    """What :class:`Captured` does, by calling the function."""
 
-    rooms: ClassVar[list[tuple[Any, ...]]] = []
+    capacities: ClassVar[list[tuple[Any, ...]]] = []
 
     def __init__(self, function: Any, given: Tensor, state: Any = ()) -> None:
-        learner = function.__self__
-        self.function, self.given = function, (learner.room, learner.after, learner.needed)
-        self.rooms.append(learner.after)
+        self.function = function
+        self.capacities.append(function.keywords["padding"].after)
 
     def __call__(self, given: Tensor) -> Any:
-        learner = self.function.__self__
-        learner.room, learner.after, learner.needed = self.given
         return self.function(given)
 
 

@@ -16,8 +16,11 @@ def longer(method: str = "component", **changes: object) -> study.Recipe:
     return small(method, **{"epochs": 5, "halve": 2} | changes)
 
 
+CPU = study.local_resources("cpu", workers=1)
+
+
 def planned(path: Path, *recipes: study.Recipe, number: int = 3, **other: Any) -> list[study.Block]:
-    return study.plan(recipes or [longer()], number, 0, path, **{"device": "cpu", "size": number} | other)
+    return study.plan(recipes or [longer()], number, 0, path, **{"resources": CPU, "size": number} | other)
 
 
 def interrupt(block: study.Block, after: int) -> None:

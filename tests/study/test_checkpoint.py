@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from compool import study
 from compool.cli import app
 from compool.replicas.adam import Adam
-from compool.study import checkpoint, run
-from tests.study.blocks import interrupt, longer, planned, told
+from compool.study import checkpoint, training
+from tests.study.blocks import CPU, interrupt, longer, planned, told
 
 pytestmark = pytest.mark.usefixtures("few_graphs", "every_epoch")
 
@@ -30,7 +30,7 @@ def test_it_goes_on_as_if_nothing_had_been(method: str, tmp_path: Path) -> None:
         (block,) = planned(path, recipe)
         assert block.epochs_done == after
     seen: list[int] = []
-    list(study.run_here([block], study.Store(path), lambda _, epoch, curves: seen.append(epoch)))
+    list(study.train_here([block], study.Store(path), lambda _, epoch, curves: seen.append(epoch)))
     assert seen == [5]
     assert told(list(study.Store(path).runs())) == told(whole)
     assert [one.name for one in tmp_path.iterdir()] == ["study.sqlite"]  # nothing is left of it
@@ -55,19 +55,19 @@ def test_blocks_are_those_that_were_interrupted(tmp_path: Path) -> None:
     again = planned(path, number=5, size=2)
     assert [(block.replicas, block.epochs_done) for block in again] == [((3, 4), 1), ((0, 1), 0), ((2,), 0)]
     assert planned(path, longer(lr=0.5))[0].epochs_done == 0  # other settings
-    assert study.plan([longer()], 5, 1, path, device="cpu")[0].epochs_done == 0  # another seed
+    assert study.plan([longer()], 5, 1, path, resources=CPU)[0].epochs_done == 0  # another seed
     assert [block.epochs_done for block in planned(path, number=4)] == [0]  # replica 4 is not asked for
-    list(study.run_here([first], study.Store(path)))
+    list(study.train_here([first], study.Store(path)))
     assert [(block.replicas, block.epochs_done) for block in planned(path, number=5, size=None)] == [((3, 4), 1)]
     smaller = planned(path, number=5, size=1)
     assert [(block.replicas, block.epochs_done) for block in smaller] == [((3,), 0), ((4,), 0)]
-    list(study.run_here(smaller, study.Store(path)))
+    list(study.train_here(smaller, study.Store(path)))
     assert not checkpoint.folder(path).exists()  # that of both is of no use any more
 
     swept = study.variants("component", "communities", settings=["lr=1e-3,0.01"], epochs=5, hidden=4)
     (block,) = planned(path, *swept, number=2, size=4)
     interrupt(block, 2)
-    (again,) = planned(path, *swept, number=2, size=None, workers=4)
+    (again,) = planned(path, *swept, number=2, size=None, resources=study.local_resources("cpu", 4))
     assert again == block
     assert again.epochs_done == 2
 
@@ -126,12 +126,12 @@ def test_it_survives_a_kill(tmp_path: Path) -> None:
         from pathlib import Path
         from compool import study
         from compool.data import communities
-        from compool.study import checkpoint
+        from compool.study import checkpoint, planning
         checkpoint.EVERY, checkpoint.SHARE = 0.0, 1e9
         recipe = study.recipe("component", "communities", epochs=1000, hidden=4, halve=2)
-        study.planning.load = lambda recipe, folder: communities(99)
+        planning.load = lambda recipe, folder: communities(99)
         path = Path(sys.argv[1])
-        list(study.execute(study.plan([recipe], 2, 0, path, device="cpu", size=2), path))
+        list(study.execute(study.plan([recipe], 2, 0, path, None, study.local_resources("cpu"), 2), path))
     """
     path = tmp_path / "study.sqlite"
     folder = checkpoint.folder(path)
@@ -153,7 +153,7 @@ def test_it_survives_a_kill(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         study.train_block(block, first)
     assert seen == [block.epochs_done + 1]
-    run.finish(block, [], study.Store(path))
+    training.finish(block, [], study.Store(path))
     assert not folder.exists()
 
 
@@ -166,7 +166,7 @@ def test_captured_steps_go_on(method: str, lr: float, tmp_path: Path, monkeypatc
     """
     monkeypatch.setattr(Adam, "step", partialmethod(Adam.step, eps=1e-4))
     path, recipe = tmp_path / "study.sqlite", longer(method, lr=lr, hidden=16, epochs=12, halve=12, dropout=0.3)
-    (block,) = planned(path, recipe, device="cuda")
+    (block,) = planned(path, recipe, resources=study.local_resources("cuda"))
     assert block.checkpoint is not None
 
     def keep(_: study.Block, epoch: int, curves: object) -> None:
@@ -175,7 +175,7 @@ def test_captured_steps_go_on(method: str, lr: float, tmp_path: Path, monkeypatc
 
     whole = study.train_block(block, keep)
     shutil.copy(tmp_path / "tenth", block.checkpoint)
-    (again,) = planned(path, recipe, device="cuda")
+    (again,) = planned(path, recipe, resources=study.local_resources("cuda"))
     assert again.epochs_done == 10
     for one, other in zip(study.train_block(again), whole, strict=True):
         for name in ("loss", "validation_loss"):

@@ -51,7 +51,7 @@ def damaged(path: Path, what: str) -> bytes:
     + [f"{how} {name}" for how in ("no", "other") for name in ("origin", "members", "seconds", "epochs")],
 )
 def test_a_file_that_is_of_no_use(what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is said, and the training begins anew; what is not needed to go on may be missing."""
+    """A warning, and training restarts; what is not needed to resume may be missing."""
     path = tmp_path / "study.sqlite"
     (block,) = planned(path)
     whole = study.train_block(replace(block, checkpoint_folder=None))
@@ -61,12 +61,12 @@ def test_a_file_that_is_of_no_use(what: str, tmp_path: Path, caplog: pytest.LogC
     seen: list[int] = []
     (again,) = planned(path)
     with caplog.at_level(logging.WARNING):
-        list(study.run_here([again], study.Store(path), lambda _, epoch, curves: seen.append(epoch)))
+        list(study.train_here([again], study.Store(path), lambda _, epoch, curves: seen.append(epoch)))
     if what.endswith("epochs"):
         assert (again.epochs_done, seen) == (0, [4, 5])
     else:
         assert seen == [1, 2, 3, 4, 5]
-        assert "begins anew" in caplog.text
+        assert "restarting" in caplog.text
     assert told(list(study.Store(path).runs())) == told(whole)
     assert not checkpoint.folder(path).exists()
 
@@ -83,7 +83,7 @@ def test_a_flipped_bit_is_detected(what: str, tmp_path: Path, caplog: pytest.Log
     content[start if what == "a weight" else content.index(b'"seconds":"') + 11] ^= 1
     block.checkpoint.write_bytes(content)
     assert told(study.train_block(block)) == told(whole)
-    assert f"{block.checkpoint} cannot be gone on from (its contents do not match its checksum)" in caplog.text
+    assert f"cannot resume from {block.checkpoint} (its contents do not match its checksum)" in caplog.text
 
 
 def test_other_graphs_are_not_gone_on_with(
@@ -110,7 +110,7 @@ def test_a_full_disk_does_not_end_a_training(
 
     monkeypatch.setattr(Path, "write_bytes", full)
     assert len(study.train_block(block)) == 3
-    assert caplog.text.count("No space left on device): the training goes on without") == 1
+    assert caplog.text.count("No space left on device); training continues without") == 1
     assert not list(tmp_path.rglob("*.safetensors"))
 
 
@@ -144,7 +144,7 @@ def test_what_cannot_be_removed_ends_nothing(
 
     monkeypatch.setattr(Path, "unlink", denied)
     monkeypatch.setattr(checkpoint, "EVERY", 60.0)
-    list(study.run_here([block], study.Store(path)))
+    list(study.train_here([block], study.Store(path)))
     assert "cannot be removed" in caplog.text
     assert planned(path) == []
 

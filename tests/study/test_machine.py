@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from compool.study import here
+from compool.study import local_resources
 from compool.study.machine import UNKNOWN_MEMORY, free_memory, num_cpus
 
 GIB = 2**30
@@ -83,14 +83,26 @@ def test_macos_and_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(os, "sysconf_names", {"SC_PHYS_PAGES": 1, "SC_PAGE_SIZE": 2})
     monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 2**22, "SC_PAGE_SIZE": 4096}.__getitem__)
     assert (num_cpus(tmp_path), free_memory(tmp_path)) == (10, 8 * GIB)
-    assert here("cpu").workers >= 1
+    assert local_resources("cpu").workers >= 1
     monkeypatch.delattr(os, "sysconf_names")
     monkeypatch.delattr(os, "sysconf")
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert (num_cpus(tmp_path), free_memory(tmp_path)) == (1, UNKNOWN_MEMORY)
-    assert here("cpu").workers == 1
+    assert local_resources("cpu").workers == 1
 
 
 def test_python_3_13_counts_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "process_cpu_count", lambda: 5, raising=False)
     assert num_cpus(tmp_path) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("cpu", 0), "workers must be at least 1, got 0"),
+        (("tpu", 1), "device must be cpu, cuda or auto; got tpu"),
+    ],
+)
+def test_wrong_resources(arguments: tuple[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        local_resources(*arguments)

@@ -12,7 +12,7 @@ import pytest
 
 from compool.study import Run, Store
 from compool.study.migrations import MIGRATIONS
-from compool.study.rows import encoded
+from compool.study.runs import encoded
 
 CODE = """
 import sys

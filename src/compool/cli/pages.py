@@ -34,7 +34,7 @@ def report(
     """Write tables, figures, and a page that needs no network, from the runs of a study."""
     from rich.console import Console
 
-    from compool.study import formats, tables
+    from compool.report import formats, tables
 
     if not store.exists():
         raise stop(f"--store {store} is not there; compool run makes one")
@@ -56,15 +56,15 @@ def write_report(
     """Write a report, and say on the way what is being done."""
     from rich.console import Console
 
-    from compool.study.report import report
+    from compool.report import write
 
     with Console(stderr=True).status("reporting") as status:
 
-        def told(block: Any, epoch: int, curves: Any) -> None:
+        def on_epoch(block: Any, epoch: int, curves: Any) -> None:
             status.update(f"training {block.name}, to look into graphs: epoch {epoch} of {block.recipe.epochs}")
 
         try:
-            return report(store, out, data, graphs, status.update, told, pick)
+            return write.write_report(store, out, data, graphs, status.update, on_epoch, pick)
         except OSError as error:
             again = f"compool report --store {store}" + ("" if out is None else f" --out {out}")
             raise OSError(f"{error}; the runs are safe in {store}, and `{again}` tries again") from None
@@ -104,8 +104,8 @@ def show(
     """
     from rich.console import Console
 
-    from compool.study import networks, plotting
-    from compool.study.report import save_graph
+    from compool.report import networks, plotting
+    from compool.report.write import save_graph
 
     target = out or Path(f"{plotting.plain(dataset)}-{index}.html")
     if target.suffix not in (".html", ".png", ".svg", ".pdf"):
@@ -118,10 +118,10 @@ def show(
     try:
         with Console(stderr=True).status("loading") as status:
 
-            def told(block: Any, epoch: int, curves: Any) -> None:
+            def on_epoch(block: Any, epoch: int, curves: Any) -> None:
                 status.update(f"training {block.name}: epoch {epoch} of {block.recipe.epochs}")
 
-            shown = networks.find(dataset, index, store, model, recipe, replica, threshold, data, told)
+            shown = networks.find(dataset, index, store, model, recipe, replica, threshold, data, on_epoch)
             status.update("drawing")
             save_graph(shown, target)
     except KeyboardInterrupt:

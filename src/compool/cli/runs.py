@@ -64,8 +64,7 @@ def run(
 
     from compool import study
     from compool.cli.pages import write_report
-    from compool.study import checkpoint, cluster
-    from compool.study.progress import Progress
+    from compool.study import checkpoint
     from compool.study.recipe import METHODS
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill`, or the end of a job, is as good as Ctrl-C
@@ -80,11 +79,14 @@ def run(
         pairs = [(kind, name) for name in names for kind in methods]
         chosen = list(dict.fromkeys(one for pair in pairs for one in study.variants(*pair, recipe, changes)))
         with ExitStack() as stack:
-            place, execute = study.here, study.execute
             if ray is not None:
+                from compool.integrations import ray as cluster
+
                 stack.enter_context(cluster.connected(ray, workers))
-                place, execute = cluster.survey, cluster.execute
-            plan = study.plan(chosen, wanted, seed, store, data, device, block, workers, place)
+                resources = cluster.cluster_resources(device, workers)
+            else:
+                resources = study.local_resources(device, workers)
+            plan = study.plan(chosen, wanted, seed, store, data, resources, block)
             todo, begun = sum(len(one.replicas) for one in plan), sum(one.epochs_done > 0 for one in plan)
             print(
                 f"{todo} trainings to do in {len(plan)} blocks{f', {begun} of them begun' if begun else ''}, "
@@ -96,12 +98,17 @@ def run(
                     print(f"{one.name}: {len(one.replicas)} replicas on {one.device}, {one.recipe.epochs} epochs{done}")
                 return
             if plan:
+                from compool.study.progress import Progress
+
                 progress = stack.enter_context(Progress(plan))
+                execute = study.execute if ray is None else cluster.execute
                 for block_runs in stack.enter_context(closing(execute(plan, store, workers, progress.epoch))):
                     progress.finished(block_runs)
             else:
                 checkpoint.remove_stored(checkpoint.folder(store), study.Store(store))
-        Console().print(_summary(list(study.Store(store).runs([one.dataset for one in chosen], methods))))
+        Console().print(
+            _summary(list(study.Store(store).runs(list({one.dataset for one in chosen}), methods, curves=False)))
+        )
         if with_report:
             print(f"report: {write_report(store, None, data, False)[1]}")
     except KeyboardInterrupt:
@@ -122,13 +129,13 @@ def runs(
 
     from rich.console import Console
 
-    from compool.study.export import write_csv
-    from compool.study.same_data import separate_data
+    from compool.report.same_data import separate_data
+    from compool.study.csv_files import write_csv
     from compool.study.store import Store
 
     if not store.exists():
         raise stop(f"--store {store} is not there; compool run makes one")
-    found = list(Store(store).runs())
+    found = list(Store(store).runs(curves=curves))
     if as_json:
         rows = [{key: value for key, value in vars(one).items() if curves or key != "curves"} for one in found]
         print(json.dumps(rows, indent=1))
@@ -146,7 +153,7 @@ def add(
     store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
 ) -> None:
     """Add exported runs to a study, all or none; what is there already stays as it is."""
-    from compool.study.export import read_csv
+    from compool.study.csv_files import read_csv
     from compool.study.store import Store
 
     found = [run for path in exported for run in read_csv(path)]
@@ -162,7 +169,7 @@ def _summary(found: Sequence[Any]) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
-    from compool.study.same_data import separate_data
+    from compool.report.same_data import separate_data
 
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("data set", "method", "recipe", "runs", "test %", "kept %", "seconds"):

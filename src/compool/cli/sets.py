@@ -38,7 +38,7 @@ def datasets(
                 row["paper"] = paper.TABLE_1[name]._asdict()
             if name in here | cached:
                 try:
-                    row["found"] = _describe(tu.load(name, data if name in here else None))
+                    row["found"] = tu.summary(name, data if name in here else None)
                 except (ValueError, OSError) as error:
                     row["error"] = str(error)
             rows.append(row)
@@ -56,20 +56,6 @@ def datasets(
     Console().print(
         "nodes, edges: mean of a graph; [bold red]red[/]: differs from the paper's Table 1, which stands in brackets"
     )
-
-
-def _describe(graphs: Any) -> dict[str, Any]:
-    loops = 0 if graphs.looped is None else len(graphs.looped)
-    labels = 0 if graphs.labels is None else int(graphs.labels.max()) + 1
-    return {
-        "graphs": len(graphs),
-        "nodes": round(graphs.num_nodes / len(graphs), 2),
-        "edges": round((graphs.num_edges / 2 + loops) / len(graphs), 2),
-        "classes": graphs.num_classes,
-        "self_loops": loops,
-        "node_labels": labels,
-        "node_attributes": 0 if graphs.attributes is None else graphs.attributes.shape[1],
-    }
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
@@ -114,8 +100,7 @@ def recipes(
     if not chosen:
         there = sorted({one.name for one in study.recipes() if method in ("", one.method)})
         raise stop(f"there is no recipe {name!r}{f' of {method}' if method else ''}; there are {', '.join(there)}")
-    with Console(stderr=True).status("building the networks"):
-        counts = [one.parameters for one in chosen]
+    counts = [one.parameters for one in chosen]
     if as_json:
         rows = [asdict(one) | {"parameters": count} for one, count in zip(chosen, counts, strict=True)]
         print(json.dumps(rows, indent=1))

@@ -2,22 +2,24 @@
 
 import hashlib
 import io
+import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch_geometric.data import Data
 
 from compool._files import whole
 from compool.data import _checks
 from compool.data._archive import Archive, SizeError
 from compool.data.features import Features, features
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 FORMAT = 1  # of the file that save() writes
 _CHECKSUM = "about_checksum"
@@ -116,10 +118,29 @@ class GraphSet:
     def _features(self) -> Features:
         return features(self)
 
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Numbers of graphs, classes, node labels, node attributes and self-loops, and mean numbers of nodes and edges;
+        an undirected edge counts once.
+        """
+        loops = 0 if self.looped is None else len(self.looped)
+        return {
+            "graphs": len(self),
+            "nodes": round(self.num_nodes / len(self), 2),
+            "edges": round((self.num_edges / 2 + loops) / len(self), 2),
+            "classes": self.num_classes,
+            "self_loops": loops,
+            "node_labels": 0 if self.labels is None else int(self.labels.max()) + 1,
+            "node_attributes": 0 if self.attributes is None else self.attributes.shape[1],
+        }
+
     def __len__(self) -> int:
         return len(self.y)
 
-    def __getitem__(self, index: int) -> Data:
+    def __getitem__(self, index: int) -> "Data":
+        import torch
+        from torch_geometric.data import Data
+
         if not 0 <= index < len(self):
             raise IndexError(f"{self.name} has graphs 0..{len(self) - 1}, got {index}")
         nodes = slice(self.node_ptr[index], self.node_ptr[index + 1])
@@ -130,7 +151,7 @@ class GraphSet:
             y=torch.from_numpy(self.y[index : index + 1]),
         )
 
-    def __iter__(self) -> Iterator[Data]:
+    def __iter__(self) -> "Iterator[Data]":
         return (self[index] for index in range(len(self)))
 
     def save(self, path: Path, **about: str) -> None:
@@ -140,6 +161,7 @@ class GraphSet:
         offset = np.repeat(self.node_ptr[:-1], np.diff(self.edge_ptr))
         arrays["out_degree"] = _narrow(np.bincount(source + offset, minlength=self.num_nodes))
         arrays["target"] = _narrow(target)
+        about["summary"] = json.dumps(self.summary)
         arrays |= {"format": FORMAT} | {f"about_{key}": value for key, value in about.items()}
         arrays = {key: np.asarray(value) for key, value in arrays.items() if value is not None}
         arrays[_CHECKSUM] = np.asarray(_checksum(arrays))  # versions before it was written take it for a note
@@ -161,6 +183,18 @@ class GraphSet:
         except (ValueError, TypeError, LookupError) as error:
             raise ValueError(f"{path} is damaged or no graph set ({error}); delete it") from None
         raise ValueError(f"{path} has format {version}, this version reads {FORMAT}; delete it")
+
+    @staticmethod
+    def notes(path: Path) -> dict[str, str]:
+        """The notes that :meth:`save` wrote, `summary` among them, without reading the graphs."""
+        try:
+            with Archive(path) as archive:
+                members = [name for name in archive.members if name.startswith("about_")]
+                archive.require_size(members)
+                arrays = {name.removeprefix("about_").removesuffix(".npy"): archive.read(name) for name in members}
+                return {name: str(_array(content)) for name, content in arrays.items()}
+        except (ValueError, TypeError, LookupError) as error:
+            raise ValueError(f"{path} is damaged or no graph set ({error}); delete it") from None
 
     @classmethod
     def _decoded(cls, arrays: dict[str, NDArray[Any]]) -> tuple["GraphSet", dict[str, str]]:

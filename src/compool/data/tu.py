@@ -1,6 +1,7 @@
 """Data sets in the TU layout (https://chrsmrrs.github.io/datasets), from wherever they are."""
 
 import difflib
+import json
 import logging
 import os
 import re
@@ -8,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,15 +57,41 @@ def _cached(name: str, source: Path, cached: Path) -> GraphSet:
     try:
         graphs, about = GraphSet.open(cached)
         if about.get("source") == signature:
+            if "summary" not in about:  # of an older version
+                _save(graphs, cached, source)
             return graphs
     except (ValueError, OSError):
         pass  # missing, of another format, or damaged: made again from the source
     graphs = parse(name, source)
+    _save(graphs, cached, source)
+    return graphs
+
+
+def _save(graphs: GraphSet, cached: Path, source: Path) -> None:
     try:
-        graphs.save(cached, source=signature)
+        graphs.save(cached, source=_signature(source))
     except OSError as error:  # the data are worth more
         _log.warning("%s cannot be written (%s): %s is parsed again next time", cached, error, source)
-    return graphs
+
+
+def summary(name: str, data: Path | None = None) -> dict[str, Any]:
+    """The :attr:`GraphSet.summary` of a set; if it is cached, without reading the graphs. Arguments as in :func:`load`.
+
+    Example:
+        >>> from compool.data import communities
+        >>> communities(9).save(getfixture("tmp_path") / "nine.npz")
+        >>> summary("nine", getfixture("tmp_path"))["graphs"]
+        9
+    """
+    cached = cache_folder() / f"{name}.npz"
+    source = cached if data is None else find(name, data)
+    try:
+        notes = GraphSet.notes(source if source.suffix == ".npz" else cached)
+        if "summary" in notes and (source.suffix == ".npz" or notes.get("source") == _signature(source)):
+            return dict(json.loads(notes["summary"]))
+    except (ValueError, OSError):
+        pass  # not cached, or damaged
+    return load(name, data).summary
 
 
 def cache_folder() -> Path:

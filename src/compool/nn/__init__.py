@@ -1,13 +1,18 @@
 """Layers for PyTorch Geometric networks."""
 
-from compool.nn.cluster_pooling import ClusterPooling
-from compool.nn.component_pooling import ComponentPooling
-from compool.nn.edge_pooling import EdgePooling
-from compool.nn.files import load_network, save_network
-from compool.nn.global_pooling import GlobalComponentPooling
-from compool.nn.network import GIN, Network
-from compool.nn.pooled import Fine, Pooled
-from compool.nn.unet import ComponentUNet
+from typing import TYPE_CHECKING
+
+from compool._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from compool.nn.cluster_pooling import ClusterPooling
+    from compool.nn.component_pooling import ComponentPooling
+    from compool.nn.edge_pooling import EdgePooling
+    from compool.nn.files import load_network, save_network
+    from compool.nn.global_pooling import GlobalComponentPooling
+    from compool.nn.network import GIN, Network
+    from compool.nn.pooled import Fine, Pooled
+    from compool.nn.unet import ComponentUNet
 
 __all__ = [
     "GIN",
@@ -22,3 +27,20 @@ __all__ = [
     "load_network",
     "save_network",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    "compool.nn",
+    {
+        "GIN": "compool.nn.network",
+        "ClusterPooling": "compool.nn.cluster_pooling",
+        "ComponentPooling": "compool.nn.component_pooling",
+        "ComponentUNet": "compool.nn.unet",
+        "EdgePooling": "compool.nn.edge_pooling",
+        "Fine": "compool.nn.pooled",
+        "GlobalComponentPooling": "compool.nn.global_pooling",
+        "Network": "compool.nn.network",
+        "Pooled": "compool.nn.pooled",
+        "load_network": "compool.nn.files",
+        "save_network": "compool.nn.files",
+    },
+)

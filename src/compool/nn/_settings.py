@@ -2,26 +2,28 @@
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:  # commands check settings without torch, which takes seconds to import
+    from torch import Tensor
 
-Score = str | Callable[[Tensor], Tensor]
+    Score = str | Callable[[Tensor], Tensor]
+else:
+    Score = str | Callable[[Any], Any]
 
-# The function, its default threshold, its range.
-_SCORES: dict[str, tuple[Callable[[Tensor], Tensor], float, tuple[float, float]]] = {
-    "tanh": (torch.tanh, 0.0, (-1.0, 1.0)),
-    "sigmoid": (torch.sigmoid, 0.5, (0.0, 1.0)),
-}
+# The default threshold of a score function, and its range.
+_SCORES = {"tanh": (0.0, (-1.0, 1.0)), "sigmoid": (0.5, (0.0, 1.0))}
 
 
-def activation(score: Score) -> Callable[[Tensor], Tensor]:
+def activation(score: Score) -> "Callable[[Tensor], Tensor]":
     """The function of a score's name; a callable is one already."""
+    import torch
+
     if callable(score):
         return score
     if score not in _SCORES:
         raise ValueError(f"score must be 'tanh', 'sigmoid' or a callable, got {score!r}")
-    return _SCORES[score][0]
+    return torch.tanh if score == "tanh" else torch.sigmoid
 
 
 def name_of(score: Score) -> str:
@@ -31,12 +33,11 @@ def name_of(score: Score) -> str:
 
 def check_threshold(score: Score, threshold: float | None) -> float:
     """The threshold that goes with a score."""
-    activation(score)
     if not isinstance(score, str):
         if threshold is None or not math.isfinite(threshold):
             raise ValueError(f"threshold must be a finite number when score is a callable, got {threshold}")
         return float(threshold)
-    _, default, (low, high) = _SCORES[score]
+    default, (low, high) = _SCORES[score]
     if threshold is None:
         return default
     if not low <= threshold <= high:

@@ -1,17 +1,19 @@
 """Edge-based graph component pooling as a layer."""
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from compool import ops
 from compool.nn._scorer import EdgeScorer
 from compool.nn._settings import Score, check_budget, check_threshold, name_of
-from compool.nn.data import pool_data
 from compool.nn.pooled import Assigned, Pooled
 from compool.ops._checks import check_inputs
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 _REDUCES = ("sum", "mean", "max", "multiplicity")
 
@@ -158,17 +160,20 @@ class ComponentPooling(EdgeScorer):
         weight = ops.node_weight(edge_score, edge_index, coarse.merged, coarse.parts)
         return Assigned(coarse.parts.cluster, weight, coarse.parts.number, edge_score)
 
-    def pool_data(self, data: Data) -> Data:
+    def pool_data(self, data: "Data") -> "Data":
         """Pool a PyG graph or batch: its `x` and `edge_index`, and `edge_attr` if it has one.
 
         Labels and all else that belongs to whole graphs stay; what else belongs to nodes or edges does not. A batch
         remains a batch, of which single graphs can be taken.
 
         Example:
+            >>> from torch_geometric.data import Data
             >>> graph = Data(torch.randn(4, 16), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), y=torch.tensor([1]))
             >>> ComponentPooling(16).pool_data(graph).y
             tensor([1])
         """
+        from compool.nn.data import pool_data
+
         return pool_data(self, data)
 
     def _coarsen(self, edge_score: Tensor, edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> ops.Coarse:

@@ -1,10 +1,10 @@
 """Trained networks as files."""
 
-import inspect
 import json
 import math
 import os
 import typing
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ from safetensors import SafetensorError, safe_open
 
 from compool._tensors import read_tensors, write_tensors
 from compool.nn.network import GIN, Network
+from compool.nn.settings import GINSettings, NetworkSettings
 
-_KINDS: dict[str, type[torch.nn.Module]] = {"Network": Network, "GIN": GIN}
+_SETTINGS: dict[str, type[NetworkSettings | GINSettings]] = {"Network": NetworkSettings, "GIN": GINSettings}
 _FLOATS = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
 
 
@@ -28,10 +29,10 @@ def save_network(network: torch.nn.Module, path: str | os.PathLike[str], **about
         >>> save_network(network, getfixture("tmp_path") / "network.safetensors", trained_on="NCI1")
     """
     kind = type(network).__name__
-    if kind not in _KINDS:
-        raise TypeError(f"network must be one of {', '.join(_KINDS)}; got {kind}")
+    if not isinstance(network, Network | GIN):
+        raise TypeError(f"network must be one of {', '.join(_SETTINGS)}; got {kind}")
     tensors = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
-    notes = {**about, "compool": kind, "settings": json.dumps(network.settings)}
+    notes = {**about, "compool": kind, "settings": json.dumps(asdict(network.settings))}
     write_tensors(Path(path), tensors, notes)
 
 
@@ -43,7 +44,7 @@ def load_network(path: str | os.PathLike[str]) -> torch.nn.Module:
     Example:
         >>> path = getfixture("tmp_path") / "network.safetensors"
         >>> save_network(Network("CPCL", in_channels=3, hidden=8, num_classes=2), path)
-        >>> load_network(path).settings["layers"]
+        >>> load_network(path).settings.layers
         'CPCL'
     """
     if Path(path).is_dir():
@@ -57,7 +58,7 @@ def load_network(path: str | os.PathLike[str]) -> torch.nn.Module:
         raise ValueError(f"{path} is damaged or no safetensors file ({error})") from None
     except _MisfitError as error:
         raise ValueError(f"{path} holds a network that cannot be loaded: {error}; save it again") from None
-    network = kind(**settings).to(dtype)
+    network = kind(**settings).network().to(dtype)
     network.load_state_dict(tensors)
     return network.eval()
 
@@ -73,24 +74,26 @@ class _MisfitError(Exception):
     """Settings or tensors of a file are not those of a network."""
 
 
-def _described(notes: dict[str, str], path: str | os.PathLike[str]) -> tuple[type[torch.nn.Module], dict[str, Any]]:
-    """The class of a file's network, and its settings, of the right names and types."""
-    if notes.get("compool") not in _KINDS:
+def _described(
+    notes: dict[str, str], path: str | os.PathLike[str]
+) -> tuple[type[NetworkSettings | GINSettings], dict[str, Any]]:
+    """The class of the settings of a file's network, and the settings, of the right names and types."""
+    if notes.get("compool") not in _SETTINGS:
         raise ValueError(f"{path} holds no network of compool")
-    kind = _KINDS[notes["compool"]]
+    kind = _SETTINGS[notes["compool"]]
     try:
         settings = json.loads(notes.get("settings", ""))
     except (ValueError, RecursionError) as error:
         raise _MisfitError(f"its settings are no JSON ({error})") from None
     if not isinstance(settings, dict):
         raise _MisfitError(f"its settings must be a JSON object, got {str(settings)[:60]!r}")
-    parameters = {name: value for name, value in inspect.signature(kind).parameters.items() if name != "self"}
-    for name in settings.keys() - parameters.keys():
-        raise _MisfitError(f"its settings have {name[:60]!r}, which {kind.__name__} has not")
-    for name, parameter in parameters.items():
+    known = {field.name: field for field in fields(kind)}
+    for name in settings.keys() - known.keys():
+        raise _MisfitError(f"its settings have {name[:60]!r}, which {notes['compool']} has not")
+    for name, field in known.items():
         if name in settings:
-            _require_type(name, settings[name], parameter.annotation)
-        elif parameter.default is parameter.empty:
+            _require_type(name, settings[name], field.type)
+        elif field.default is MISSING:
             raise _MisfitError(f"its settings lack {name!r}")
     return kind, settings
 
@@ -108,7 +111,7 @@ def _require_type(name: str, value: Any, expected: Any) -> None:
         raise _MisfitError(f"its setting {name} must be {expected}, in range; got {str(value)[:60]!r}")
 
 
-def _require_fit(kind: type[torch.nn.Module], settings: dict[str, Any], file: Any) -> torch.dtype:
+def _require_fit(kind: type[NetworkSettings | GINSettings], settings: dict[str, Any], file: Any) -> torch.dtype:
     """Compare the file's tensors with the network's, before memory is allocated for either; the type of its floats."""
     slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
     stored = {name: tuple(part.get_shape()) for name, part in slices.items()}
@@ -117,7 +120,7 @@ def _require_fit(kind: type[torch.nn.Module], settings: dict[str, Any], file: An
         raise _MisfitError(f"its settings say {layers} layers, but it has {len(stored)} tensors")
     try:
         with torch.device("meta"):
-            expected = kind(**settings).state_dict()
+            expected = kind(**settings).network().state_dict()
     except (ValueError, TypeError, RuntimeError, OverflowError) as error:
         raise _MisfitError(str(error).splitlines()[0]) from None
     for name in sorted(expected.keys() ^ stored.keys()):

@@ -1,7 +1,5 @@
 """The networks of the paper's evaluation, on PyG's inputs."""
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -17,24 +15,17 @@ from torch_geometric.nn import (
 
 from compool.nn.component_pooling import ComponentPooling
 from compool.nn.edge_pooling import EdgePooling
+from compool.nn.settings import CONVOLUTIONS, POOLINGS, GINSettings, NetworkSettings, num_outputs
 from compool.ops._checks import check_graph_ids, check_inputs
 
-READOUTS = {"mean": global_mean_pool, "sum": global_add_pool}
-CONVOLUTIONS, POOLINGS = "CSG", "PETA"
-_NO_SETTING = ("self", "__class__")
-_LEAST = {"num_classes": 2, "depth": 0}  # what sizes must be at least, where that is not 1
-
-
-def outputs(num_classes: int) -> int:
-    """How many numbers a network returns for a graph: one logit for two classes, else one a class."""
-    return 1 if num_classes == 2 else num_classes
+_READOUTS = {"mean": global_mean_pool, "sum": global_add_pool}
 
 
 def _graphs(
     network: "Network | GIN", x: Tensor, edge_index: Tensor, batch: Tensor | None, batch_size: int | None
 ) -> tuple[Tensor, int]:
     """The graph of each node, and how many there are, once the input is checked."""
-    check_inputs(x, edge_index, batch, None, network.settings["in_channels"], None, next(network.parameters()))
+    check_inputs(x, edge_index, batch, None, network.settings.in_channels, None, next(network.parameters()))
     if batch is None:
         batch = torch.zeros(x.size(0), dtype=torch.long, device=x.device)
         batch_size = min(x.size(0), 1) if batch_size is None else batch_size
@@ -90,37 +81,23 @@ class Network(torch.nn.Module):
         squash: bool = False,
     ) -> None:
         super().__init__()
-        self.settings: dict[str, Any] = {key: value for key, value in locals().items() if key not in _NO_SETTING}
-        if not isinstance(layers, str):
-            raise TypeError(f"layers must be a string of letters, as in CPCL; got {layers!r}")
-        body = layers.rstrip("L")
-        if not body or not set(body) <= set(CONVOLUTIONS + POOLINGS) or body == layers:
-            raise ValueError(
-                f"layers must be letters of C, S, G, P, E, T and A, then at least one L, as in CPCL; got {layers!r}"
-            )
-        if jump and body[-1] not in CONVOLUTIONS:
-            raise ValueError(f"with jump=True, a convolution must stand before the first L; got {layers!r}")
-        if not ratio > 0:  # a whole number keeps so many nodes
-            raise ValueError(f"ratio must be above 0, got {ratio}")
-        _check(readout, dropout, in_channels=in_channels, hidden=hidden, num_classes=num_classes)
+        self.settings = NetworkSettings(
+            layers,
+            in_channels,
+            hidden,
+            num_classes,
+            dropout,
+            readout,
+            threshold,
+            weights,
+            symmetric,
+            ratio,
+            jump,
+            squash,
+        )
         self.letters, self.dropout, self.readout, self.jump = layers, dropout, readout, jump
         self.squash = squash and num_classes > 2
-        self.layers = torch.nn.ModuleList()
-        width = in_channels
-        for at, letter in enumerate(layers):
-            if letter == "P":
-                self.layers.append(ComponentPooling(width, "tanh", threshold, weights, symmetric, dropout))
-                continue
-            if letter in POOLINGS:
-                pool = {"E": EdgePooling, "T": TopKPooling, "A": SAGPooling}[letter]
-                self.layers.append(pool(width, by_first=True) if letter == "E" else pool(width, ratio))
-                continue
-            if letter == "L" and jump and layers[at - 1] != "L":
-                width *= sum(one in CONVOLUTIONS for one in body)
-            kind = {"C": GCNConv, "S": SAGEConv, "G": GINLayer, "L": torch.nn.Linear}[letter]
-            out = outputs(num_classes) if at == len(layers) - 1 else hidden
-            self.layers.append(kind(width, out))
-            width = out
+        self.layers = torch.nn.ModuleList(_layer(self.settings, *layer) for layer in self.settings.widths)
 
     def forward(
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, batch_size: int | None = None
@@ -137,7 +114,7 @@ class Network(torch.nn.Module):
             Logits [graphs, classes], or [graphs, 1] for two classes.
         """
         batch, batch_size = _graphs(self, x, edge_index, batch, batch_size)
-        read, levels = READOUTS[self.readout], list[Tensor]()
+        read, levels = _READOUTS[self.readout], list[Tensor]()
         for at, (letter, layer) in enumerate(zip(self.letters, self.layers, strict=True)):
             if letter in "PE":
                 x, edge_index, batch = layer(x, edge_index, batch)[:3]
@@ -153,6 +130,21 @@ class Network(torch.nn.Module):
             if self.jump and letter in CONVOLUTIONS:
                 levels.append(read(x, batch, batch_size))
         return x.sigmoid() if self.squash else x
+
+
+def _layer(settings: NetworkSettings, letter: str, width: int, out: int) -> torch.nn.Module:
+    """The layer of a letter, from so many channels to so many."""
+    if letter == "P":
+        of_pooling = (settings.threshold, settings.weights, settings.symmetric, settings.dropout)
+        return ComponentPooling(width, "tanh", *of_pooling)
+    if letter == "E":
+        return EdgePooling(width, by_first=True)
+    if letter in POOLINGS:
+        pooling: torch.nn.Module = {"T": TopKPooling, "A": SAGPooling}[letter](width, settings.ratio)
+        return pooling
+    kind = {"C": GCNConv, "S": SAGEConv, "G": GINLayer, "L": torch.nn.Linear}[letter]
+    layer: torch.nn.Module = kind(width, out)
+    return layer
 
 
 class GINLayer(torch.nn.Module):
@@ -199,14 +191,13 @@ class GIN(torch.nn.Module):
         depth: int = 4,
     ) -> None:
         super().__init__()
-        self.settings: dict[str, Any] = {key: value for key, value in locals().items() if key not in _NO_SETTING}
-        _check(readout, dropout, in_channels=in_channels, hidden=hidden, num_classes=num_classes, depth=depth)
+        self.settings = GINSettings(in_channels, hidden, num_classes, dropout, readout, depth)
         self.dropout, self.readout = dropout, readout
         self.epsilon = torch.nn.Parameter(torch.zeros(depth))  # unused, as in the original, whose counts include it
-        widths = [in_channels] + [hidden] * depth
+        widths = self.settings.widths
         self.convs = torch.nn.ModuleList(GINConv(_perceptron(width, hidden)) for width in widths[:-1])
         self.norms = torch.nn.ModuleList(torch.nn.BatchNorm1d(hidden) for _ in range(depth))
-        self.predictions = torch.nn.ModuleList(torch.nn.Linear(width, outputs(num_classes)) for width in widths)
+        self.predictions = torch.nn.ModuleList(torch.nn.Linear(width, num_outputs(num_classes)) for width in widths)
 
     def forward(
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, batch_size: int | None = None
@@ -216,7 +207,7 @@ class GIN(torch.nn.Module):
         levels = [x]
         for conv, norm in zip(self.convs, self.norms, strict=True):
             levels.append(norm(conv(levels[-1], edge_index)).relu())
-        read = READOUTS[self.readout]
+        read = _READOUTS[self.readout]
         scores = [predict(read(x, batch, batch_size)) for predict, x in zip(self.predictions, levels, strict=True)]
         return torch.stack([F.dropout(score, self.dropout, self.training) for score in scores]).sum(0)
 
@@ -228,14 +219,3 @@ def _perceptron(in_channels: int, hidden: int) -> torch.nn.Sequential:
         torch.nn.ReLU(),
         torch.nn.Linear(hidden, hidden),
     )
-
-
-def _check(readout: str, dropout: float, **sizes: int) -> None:
-    if readout not in READOUTS:
-        raise ValueError(f"readout must be 'mean' or 'sum', got {readout!r}")
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout must be at least 0 and below 1, got {dropout}")
-    for name, size in sizes.items():
-        least = _LEAST.get(name, 1)
-        if not isinstance(size, int) or size < least:
-            raise ValueError(f"{name} must be a whole number, at least {least}; got {size!r}")

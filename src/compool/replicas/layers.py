@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import torch
-import torch_geometric.nn as pyg
 from torch import Tensor
 from torch.nn import Module
 
@@ -106,9 +105,9 @@ class Linear(Module):
 class GCNConv(Module):
     """R of :class:`torch_geometric.nn.GCNConv`."""
 
-    def __init__(self, layers: Sequence[pyg.GCNConv]) -> None:
+    def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
-        refuse(layers, improved=False, add_self_loops=True, normalize=True, bias=Tensor)
+        require_settings(layers, improved=False, add_self_loops=True, normalize=True, bias=Tensor)
         self.lin = Linear([layer.lin for layer in layers])
         self.bias = stacked(layer.bias for layer in layers)
 
@@ -135,10 +134,10 @@ class GCNConv(Module):
 class SAGEConv(Module):
     """R of :class:`torch_geometric.nn.SAGEConv` with the mean of neighbours."""
 
-    def __init__(self, layers: Sequence[pyg.SAGEConv]) -> None:
+    def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
-        refuse(layers, normalize=False, root_weight=True, project=False, aggr_module=pyg.aggr.MeanAggregation)
-        refuse([layer.lin_l for layer in layers], bias=Tensor)
+        require_settings(layers, normalize=False, root_weight=True, project=False, aggr="mean")
+        require_settings([layer.lin_l for layer in layers], bias=Tensor)
         self.lin_l = Linear([layer.lin_l for layer in layers])
         self.lin_r = Linear([layer.lin_r for layer in layers])
 
@@ -172,7 +171,7 @@ class BatchNorm(Module):
 
     def __init__(self, layers: Sequence[torch.nn.BatchNorm1d]) -> None:
         super().__init__()
-        refuse(layers, affine=True, track_running_stats=True)
+        require_settings(layers, affine=True, track_running_stats=True)
         alike(layers, "eps", "momentum")
         self.eps, self.momentum = layers[0].eps, cast(float, layers[0].momentum)
         self.weight = stacked(layer.weight for layer in layers)
@@ -203,7 +202,7 @@ class GINConv(Module):
 
     eps: Tensor
 
-    def __init__(self, layers: Sequence[pyg.GINConv]) -> None:
+    def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
         kinds = (torch.nn.Linear, torch.nn.BatchNorm1d, torch.nn.ReLU, torch.nn.Linear)
         found = tuple(type(layer) for layer in layers[0].nn)
@@ -248,8 +247,8 @@ def readout(x: Tensor, union: Union, how: str = "mean") -> Tensor:
     return total.view(union.replicas, -1, x.size(1))
 
 
-def refuse(layers: Sequence[Any], **settings: Any) -> None:
-    """Settings that there is no stacked layer for; a type stands for any of its kind."""
+def require_settings(layers: Sequence[Any], **settings: Any) -> None:
+    """The layers must have these settings, as stacked layers have no others; a type stands for any of its kind."""
     for layer in layers:
         for name, value in settings.items():
             found = getattr(layer, name)

@@ -1,6 +1,7 @@
 """Steps of a stack of networks, and how they are captured on a GPU."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 import torch
@@ -12,13 +13,24 @@ from compool.ops._checks import NanScore
 from compool.replicas.adam import Adam
 from compool.replicas.captured import Captured
 from compool.replicas.pooling import EdgePooling
-from compool.replicas.stack import GIN, Network
-from compool.replicas.union import Graphs, Room
+from compool.replicas.stack import GIN, Network, Output
+from compool.replicas.union import Capacity, Graphs, Union
 
 Result = TypeVar("Result")
 ORDER, STEP = 1, 2  # what a replica's key is folded with, by what it is for
-SPARE = 0.1  # room after pooling beyond what the epoch before took, as a share of that
-LARGE = 2**18  # edges from which on it is worth while to have no more room than needed
+SPARE = 0.1  # capacity after edge pooling beyond what the last epoch needed, as a share of that
+LARGE = 2**18  # edges of a union from which on a smaller capacity after edge pooling saves time
+
+
+class Padding(NamedTuple):
+    """The sizes that unions are padded to, so that nothing comes to the host."""
+
+    capacity: Capacity
+    """Of the union."""
+    after: tuple[Capacity, ...]
+    """After each edge pooling layer; if empty, `capacity`."""
+    needed: Tensor
+    """Raised to the nodes and edges that there were after each edge pooling layer [layers, 2]."""
 
 
 class Seen(NamedTuple):
@@ -37,13 +49,7 @@ class Learner:
 
     def __init__(self, stack: Network | GIN, graphs: Graphs, keys: Tensor, adam: Adam) -> None:
         self.stack, self.graphs, self.keys, self.adam = stack, graphs, keys, adam
-        self.room: Room | None = None
-        """If set, unions are padded to this size, and nothing comes to the host."""
-        self.after: tuple[Room, ...] = ()
-        """The room after each pooling that minds it."""
-        levels = sum(isinstance(layer, EdgePooling) for layer in stack.modules())
-        self.needed = torch.zeros(levels, 2, dtype=torch.long, device=keys.device)
-        """The most nodes and edges that were there after each of these."""
+        self.num_edge_poolings = sum(isinstance(layer, EdgePooling) for layer in stack.modules())
         self.failed = torch.zeros(keys.size(0), dtype=torch.bool, device=keys.device)
         self.loss = torch.zeros(keys.size(0), device=keys.device)
         """The sum of the losses of the graphs seen in this epoch [R]."""
@@ -54,57 +60,59 @@ class Learner:
         """All that a step changes."""
         return [*self.adam.state, *self.stack.buffers(), self.failed, self.loss, self.steps]
 
-    def step(self, ids: Tensor) -> None:
+    def step(self, ids: Tensor, padding: Padding | None = None) -> None:
         """One step of every replica on its graphs [R, B]. Replicas that fail are silenced."""
         self.stack.train()
         keys = fold(fold(self.keys, STEP), self.steps)
 
         def losses_of(ids: Tensor) -> Tensor:
-            found = self.stack(*self.graphs.union(ids, keys, self.room, self.after))
-            self._note(found.needed)
-            return loss_of(found.logits, self.graphs.y, ids)
+            return loss_of(self._output(ids, keys, padding)[1].logits, self.graphs.y, ids)
 
-        losses = self._guarded(losses_of, ids)
+        losses = losses_of(self._active(ids)) if padding else self._guarded(losses_of, ids)
         losses.masked_fill(self.failed, 0.0).nan_to_num(0.0, 0.0, 0.0).sum().backward()
         number = (ids >= 0).sum(1)
         self.adam.step((number > 0) & ~self.failed)
         losses = losses.detach()
         self.failed |= ~losses.isfinite() | self.adam.broken()
-        if self.room is not None or bool(self.failed.any()):
+        if padding or bool(self.failed.any()):
             self.adam.silence(self.failed)
         self.loss += torch.nan_to_num(losses.float()) * number
         self.steps += 1
 
     @torch.no_grad()
-    def look(self, ids: Tensor) -> Seen:
+    def look(self, ids: Tensor, padding: Padding | None = None) -> Seen:
         """What each replica makes of its graphs [R, B]."""
 
         def look(ids: Tensor) -> Seen:
             self.stack.eval()
-            x, union = self.graphs.union(ids, None, self.room, self.after)
-            logits, levels, needed = self.stack(x, union)
-            self._note(needed)
+            union, (logits, levels, _) = self._output(ids, None, padding)
             guess = (logits.squeeze(2) > 0).long() if logits.size(2) == 1 else logits.argmax(2)
             there = ids >= 0
             right = ((guess == self.graphs.y[ids.clamp(min=0)]) & there).sum(1)
             loss = loss_of(logits, self.graphs.y, ids) * there.sum(1)
             return Seen(right, loss, torch.stack([union.ptr.diff(), *levels], 1))
 
-        return self._guarded(look, ids)
+        return look(self._active(ids)) if padding else self._guarded(look, ids)
 
-    def _note(self, needed: list[Tensor]) -> None:
-        if needed:
-            torch.maximum(self.needed, torch.stack(needed), out=self.needed)
+    def _output(self, ids: Tensor, keys: Tensor | None, padding: Padding | None) -> tuple[Union, Output]:
+        capacity, after, most = padding or (None, (), None)
+        x, union = self.graphs.union(ids, keys, capacity, after)
+        output: Output = self.stack(x, union)
+        if most is not None and output.needed:
+            torch.maximum(most, torch.stack(output.needed), out=most)
+        return union, output
+
+    def _active(self, ids: Tensor) -> Tensor:
+        """The graphs of the replicas that have not failed."""
+        return ids.masked_fill(self.failed.unsqueeze(1), -1)
 
     def _guarded(self, run: Callable[[Tensor], Result], ids: Tensor) -> Result:
-        """`run` on the graphs of the replicas that have not failed. Where scores are NaN it raises, if it may ask the
-        host: then the replicas that do so by themselves have failed, too, and the others go on as if nothing had been.
+        """`run` on the graphs of the replicas that have not failed. Where scores are NaN it raises: then the replicas
+        that raise by themselves have failed, too, and the others continue as if they had not been there.
         """
-        if self.room is not None:
-            return run(ids.masked_fill(self.failed.unsqueeze(1), -1))
         before = [buffer.clone() for buffer in self.stack.buffers()]
         try:
-            return run(ids.masked_fill(self.failed.unsqueeze(1), -1))
+            return run(self._active(ids))
         except NanScore:
             for replica in (~self.failed).nonzero().flatten().tolist():
                 others = torch.arange(len(self.failed), device=ids.device) != replica
@@ -114,25 +122,25 @@ class Learner:
                     self.failed[replica] = True
             for buffer, value in zip(self.stack.buffers(), before, strict=True):  # running statistics
                 buffer.copy_(value)
-            return run(ids.masked_fill(self.failed.unsqueeze(1), -1))
+            return run(self._active(ids))
 
 
 class Fitted(Generic[Result]):
-    """A function of a learner, captured. After poolings that leave an unknown number of nodes and edges, there is as
-    much room as they took in the epoch before, and some more.
+    """A step of a learner, captured. Edge pooling leaves an unknown number of nodes and edges: the capacity after it
+    is what the last epoch needed, and some more.
     """
 
-    def __init__(self, learner: Learner, function: Callable[[Tensor], Result], given: Tensor, room: Room) -> None:
-        self.learner, self.function, self.given, self.room = learner, function, given, room
-        self.needed, self.spare = torch.zeros_like(learner.needed), SPARE
-        self.after: tuple[Room, ...] = ()
+    def __init__(self, learner: Learner, function: Callable[..., Result], given: Tensor, capacity: Capacity) -> None:
+        self.learner, self.function, self.given, self.capacity = learner, function, given, capacity
+        self.needed = torch.zeros(learner.num_edge_poolings, 2, dtype=torch.long, device=given.device)
+        self.spare = SPARE
+        self.after: tuple[Capacity, ...] = ()
         self._capture()
 
     def _capture(self) -> None:
-        self.captured: Captured[Result] | None = None  # the memory of the one before is free again
-        learner = self.learner
-        learner.room, learner.after, learner.needed = self.room, self.after, self.needed
-        self.captured = Captured(self.function, self.given, learner.state)
+        self.captured: Captured[Result] | None = None  # frees the memory of the last one
+        padding = Padding(self.capacity, self.after, self.needed)
+        self.captured = Captured(partial(self.function, padding=padding), self.given, self.learner.state)
 
     def __call__(self, given: Tensor) -> Result:
         """The function, replayed."""
@@ -141,11 +149,11 @@ class Fitted(Generic[Result]):
 
     @property
     def _now(self) -> Tensor:
-        """The room after each pooling [levels, 2]."""
-        return torch.tensor(self.after or (self.room,) * len(self.needed)).view(-1, 2)
+        """The capacity after each edge pooling layer [layers, 2]."""
+        return torch.tensor(self.after or (self.capacity,) * len(self.needed)).view(-1, 2)
 
     def suffices(self) -> bool:
-        """Whether there was room for all of an epoch. If not, the epoch is void; from now on there is room for all."""
+        """Whether the capacity sufficed for an epoch. If not, the epoch is void, and the largest is used."""
         if not self.after or not (self.needed.cpu() > self._now).any():
             return True
         self.after, self.spare = (), 2 * abs(self.spare)
@@ -153,10 +161,10 @@ class Fitted(Generic[Result]):
         return False
 
     def fit(self) -> None:
-        """After an epoch for which there was much more room than it took: less."""
+        """Reduce the capacity after an epoch that needed much less."""
         less = (self.needed.cpu() * (1 + self.spare)).long().clamp(min=1)
-        if self.room.edges >= LARGE and less.sum() < 0.8 * self._now.sum():
-            self.after = tuple(Room(*level) for level in torch.minimum(less + 1, self._now).tolist())
+        if self.capacity.edges >= LARGE and less.sum() < 0.8 * self._now.sum():
+            self.after = tuple(Capacity(*level) for level in torch.minimum(less + 1, self._now).tolist())
             self._capture()
 
 

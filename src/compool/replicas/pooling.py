@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
-import torch_geometric.nn as pyg
-import torch_geometric.utils
 from torch import Tensor
 from torch.nn import Module
 
-from compool import nn, ops
+from compool import ops
 from compool.replicas import kernels
-from compool.replicas.layers import Linear, add, alike, multiply, refuse, stacked
+from compool.replicas.layers import Linear, add, alike, multiply, require_settings, stacked
 from compool.replicas.union import Union
 
 
@@ -59,10 +57,10 @@ class ComponentPooling(_Scorer):
 
     threshold: Tensor
 
-    def __init__(self, layers: Sequence[nn.ComponentPooling]) -> None:
+    def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__(layers)
         alike(layers, "score", "weights", "symmetric", "self_loops")
-        refuse(layers, quantile=None, ratio=None, max_size=None, edge_dim=None)
+        require_settings(layers, quantile=None, ratio=None, max_size=None, edge_dim=None)
         layer = layers[0]
         self.activation, self.weights = layer.activation, layer.weights
         self.symmetric, self.self_loops = layer.symmetric, layer.self_loops
@@ -94,27 +92,29 @@ class ComponentPooling(_Scorer):
 class EdgePooling(_Scorer):
     """R of :class:`compool.EdgePooling` with softmax scores and ``by_first=True``; dropout may differ."""
 
-    def __init__(self, layers: Sequence[nn.EdgePooling]) -> None:
+    def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__(layers)
-        alike(layers, "add_to_edge_score", "compute_edge_score")
-        if layers[0].compute_edge_score is not nn.EdgePooling.compute_edge_score_softmax:
+        alike(layers, "add_to_edge_score")
+        if any(layer.compute_edge_score.__name__ != "compute_edge_score_softmax" for layer in layers):
             raise ValueError("EdgePooling must have compute_edge_score_softmax for edge_score_method")
-        refuse(layers, by_first=True)
+        require_settings(layers, by_first=True)
         self.add_to_edge_score = layers[0].add_to_edge_score
 
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
         edge_index, number = union.edge_index, x.size(0)
         if self.dropping(key):
+            from torch_geometric.utils import softmax  # takes seconds to import, and is rarely needed
+
             raw = self.raw_score(x, union, key).masked_fill(~union.is_edge, -torch.inf)
-            share = torch_geometric.utils.softmax(raw, edge_index[1].long(), num_nodes=number)
+            share = softmax(raw, edge_index[1].long(), num_nodes=number)
         else:
             share = kernels.softmax_ends(self.ends(x, union), edge_index, union.row_ptr)
         edge_score = share + self.add_to_edge_score
         if union.padded:
             pairs = kernels.contract_padded(edge_score, edge_index, union.row_ptr, union.graph_ptr, union.largest)
             x = kernels.merge_padded_pairs(x, edge_score, pairs, union.after[0].nodes if union.after else None)
-            return x, union.coarse(pairs.edge_index, pairs.first, looped=True, row_ptr=pairs.row_ptr).fitted()
+            return x, union.coarse(pairs.edge_index, pairs.first, looped=True, row_ptr=pairs.row_ptr).trimmed()
         parts = ops.contract(edge_score, edge_index, number, by_first=True)
         x, _ = ops.merge_pairs(x, edge_score, edge_index, parts)
         edges = ops.connect(edge_index, parts, self_loops=True, input_loops=True)
@@ -142,8 +142,8 @@ class TopKPooling(Module):
         self._select(layers)
 
     def _select(self, layers: Sequence[Any]) -> None:
-        refuse(layers, min_score=None, multiplier=1.0)
-        refuse([layer.select for layer in layers], act=torch.nn.Tanh)
+        require_settings(layers, min_score=None, multiplier=1.0)
+        require_settings([layer.select for layer in layers], act=torch.nn.Tanh)
         alike(layers, "ratio")
         self.ratio = layers[0].ratio
         self.select = _Select([layer.select for layer in layers])
@@ -164,7 +164,7 @@ class SAGPooling(TopKPooling):
 
     def __init__(self, layers: Sequence[Any]) -> None:
         Module.__init__(self)
-        if not isinstance(layers[0].gnn, pyg.GraphConv):
+        if type(layers[0].gnn).__name__ != "GraphConv":
             raise ValueError(f"SAGPooling must have GNN=GraphConv, got {type(layers[0].gnn).__name__}")
         names = ("lin_rel", "lin_root")
         self.gnn = torch.nn.ModuleDict({name: Linear([getattr(one.gnn, name) for one in layers]) for name in names})
@@ -199,10 +199,10 @@ def _induced(x: Tensor, score: Tensor, union: Union, keep: Tensor, most: int) ->
     stays = keep[source] & keep[target]
     if union.padded:
         stays &= union.is_edge
-        room = min(most, number)
-        to = torch.where(keep, new, room)
-        first = new.new_full((room + 1,), number).index_copy(0, to, torch.arange(number, device=x.device))[:-1]
-        spread = torch.arange(room, device=x.device)  # what is not there comes from all over, times zero
+        capacity = min(most, number)
+        to = torch.where(keep, new, capacity)
+        first = new.new_full((capacity + 1,), number).index_copy(0, to, torch.arange(number, device=x.device))[:-1]
+        spread = torch.arange(capacity, device=x.device)  # what is not there comes from all over, times zero
         member = torch.where(first < number, first, spread)
         weight = torch.where(first < number, score.index_select(0, member), 0)
     else:
@@ -212,9 +212,9 @@ def _induced(x: Tensor, score: Tensor, union: Union, keep: Tensor, most: int) ->
     before = torch.nn.functional.pad(torch.cumsum(stays, 0), (1, 0))
     ends = torch.stack([new[source], new[target]]).to(union.edge_index.dtype)
     if union.padded:
-        room = ends.size(1)
-        to = torch.where(stays, before[1:] - 1, room)
-        edges = ends.new_zeros(2, room + 1).index_copy(1, to, ends)[:, :-1]
+        capacity = ends.size(1)
+        to = torch.where(stays, before[1:] - 1, capacity)
+        edges = ends.new_zeros(2, capacity + 1).index_copy(1, to, ends)[:, :-1]
     else:
         edges = ends[:, stays]
     rows = before[union.row_ptr[torch.nn.functional.pad(first, (0, 1), value=number)]]

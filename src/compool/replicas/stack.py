@@ -1,29 +1,29 @@
 """R networks of one kind as one network on unions."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
-import torch_geometric.nn as pyg
 from torch import Tensor
 from torch.nn import Module, ModuleList
 
-from compool import nn, ops
-from compool.nn.network import CONVOLUTIONS, POOLINGS, GINLayer
+from compool import ops
+from compool.nn.settings import CONVOLUTIONS, POOLINGS, GINSettings, NetworkSettings
 from compool.replicas import kernels, layers, pooling
 from compool.replicas.layers import multiply, readout, stacked
 from compool.replicas.union import Union
 
-_STACKED: dict[type, type[Module]] = {
-    torch.nn.Linear: layers.Linear,
-    pyg.GCNConv: layers.GCNConv,
-    pyg.SAGEConv: layers.SAGEConv,
-    GINLayer: layers.GINLayer,
-    nn.ComponentPooling: pooling.ComponentPooling,
-    nn.EdgePooling: pooling.EdgePooling,
-    pyg.TopKPooling: pooling.TopKPooling,
-    pyg.SAGPooling: pooling.SAGPooling,
+_STACKED: dict[str, type[Module]] = {
+    "L": layers.Linear,
+    "C": layers.GCNConv,
+    "S": layers.SAGEConv,
+    "G": layers.GINLayer,
+    "P": pooling.ComponentPooling,
+    "E": pooling.EdgePooling,
+    "T": pooling.TopKPooling,
+    "A": pooling.SAGPooling,
 }
 
 
@@ -35,7 +35,7 @@ class Output(NamedTuple):
     kept: list[Tensor]
     """Nodes of each replica after each pooling layer [R]."""
     needed: list[Tensor]
-    """Nodes and edges after each pooling layer that minds its room [2]: see `Union.needed`."""
+    """Nodes and edges after each edge pooling layer [2], for comparison with its capacity."""
 
 
 class _Stack(Module):
@@ -45,16 +45,16 @@ class _Stack(Module):
 
     def __init__(self, networks: Sequence[Any]) -> None:
         super().__init__()
-        same = [name for name in networks[0].settings if name not in ("dropout", "threshold")]
-        for name in same:
-            found = {network.settings[name] for network in networks}
-            if len(found) > 1:
-                raise ValueError(f"the networks of a stack must agree in {name}, got {sorted(found)}")
-        self.kind: type[Module] = type(networks[0])
-        self.settings: list[dict[str, Any]] = [dict(network.settings) for network in networks]
-        self.readout: str = networks[0].readout
-        self.drops = any(network.dropout for network in networks)
-        self.register_buffer("dropout", torch.tensor([network.dropout for network in networks]), persistent=False)
+        self.settings: list[Any] = [network.settings for network in networks]
+        first = self.settings[0]
+        for field in fields(first):
+            values = {getattr(settings, field.name) for settings in self.settings}
+            if len(values) > 1 and field.name not in ("dropout", "threshold"):
+                raise ValueError(f"the networks of a stack must agree in {field.name}, got {sorted(values)}")
+        self.readout: str = first.readout
+        dropout = [settings.dropout for settings in self.settings]
+        self.drops = any(dropout)
+        self.register_buffer("dropout", torch.tensor(dropout), persistent=False)
 
     def key(self, union: Union, site: int) -> Tensor | None:
         """The random keys of one place in the network, or None when nothing is dropped there."""
@@ -64,7 +64,7 @@ class _Stack(Module):
         """Features and union must be of one size, and of these networks. What a union holds is not checked: take it
         from :meth:`~compool.replicas.Graphs.union`.
         """
-        width = self.settings[0]["in_channels"]
+        width = self.settings[0].in_channels
         if union.replicas != len(self.settings):
             raise ValueError(
                 f"the union has {union.replicas} replicas, but the stack has {len(self.settings)} networks"
@@ -85,7 +85,7 @@ class _Stack(Module):
             raise IndexError(f"the stack has replicas 0..{len(self.settings) - 1}, got {replica}")
         tensors = {name: tensor[replica].detach().cpu().clone() for name, tensor in self.state_dict().items()}
         dtype = next(self.parameters()).dtype
-        network = self.kind(**self.settings[replica]).to(dtype)
+        network: Module = self.settings[replica].network().to(dtype)
         network.load_state_dict(tensors)
         return network.eval()
 
@@ -94,6 +94,7 @@ class Network(_Stack):
     """R of :class:`compool.nn.Network`, which may differ in dropout and threshold.
 
     Example:
+        >>> from compool import nn
         >>> from compool.data import communities, features
         >>> from compool.replicas import Graphs
         >>> graphs = communities(9)
@@ -103,11 +104,13 @@ class Network(_Stack):
         torch.Size([2, 3, 3])
     """
 
-    def __init__(self, networks: Sequence[nn.Network]) -> None:
+    def __init__(self, networks: Sequence[Any]) -> None:
         super().__init__(networks)
-        self.letters, self.jump, self.squash = networks[0].letters, networks[0].jump, networks[0].squash
+        settings: NetworkSettings = networks[0].settings
+        self.letters, self.jump = settings.layers, settings.jump
+        self.squash = settings.squash and settings.num_classes > 2
         columns = zip(*(network.layers for network in networks), strict=True)
-        self.layers = ModuleList(_STACKED[type(column[0])](column) for column in columns)
+        self.layers = ModuleList(_STACKED[letter](column) for letter, column in zip(self.letters, columns, strict=True))
 
     def forward(self, x: Tensor, union: Union) -> Output:
         """The logits of each graph, from the features [N, d], or the columns of one-hot features [N]."""
@@ -115,7 +118,7 @@ class Network(_Stack):
         kept, needed, levels = list[Tensor](), list[Tensor](), list[Tensor]()
         last = len(self.layers) - 1
         if x.dim() == 1 and self.letters[0] in POOLINGS:  # pooling adds features up: columns do not do
-            x = F.one_hot(x, self.settings[0]["in_channels"]).to(next(self.parameters()).dtype)
+            x = F.one_hot(x, self.settings[0].in_channels).to(next(self.parameters()).dtype)
         for at, (letter, module) in enumerate(zip(self.letters, self.layers, strict=True)):
             layer, key = cast(Any, module), self.key(union, at)
             if letter in POOLINGS:
@@ -142,7 +145,7 @@ class Network(_Stack):
 class GIN(_Stack):
     """R of :class:`compool.nn.GIN`, which may differ in dropout."""
 
-    def __init__(self, networks: Sequence[nn.GIN]) -> None:
+    def __init__(self, networks: Sequence[Any]) -> None:
         super().__init__(networks)
         self.epsilon = stacked(network.epsilon for network in networks)
         self.convs = ModuleList(map(layers.GINConv, zip(*(network.convs for network in networks), strict=True)))
@@ -175,17 +178,22 @@ class GIN(_Stack):
         return kernels.dropout(logits.flatten(0, 1), rows, key, self.dropout).view(logits.shape)
 
 
-def stack(networks: Sequence[Module]) -> Network | GIN:
+def stack(networks: Sequence[Any]) -> Network | GIN:
     """R networks of one kind as one network on unions of R replicas.
 
+    Args:
+        networks: of :class:`compool.nn.Network` or :class:`compool.nn.GIN`, or their parameters alone:
+            :func:`compool.replicas.initial.network`.
+
     Example:
-        >>> stack([nn.GIN(4, hidden=8, num_classes=2) for _ in range(3)]).single(2).settings["hidden"]
+        >>> from compool import nn
+        >>> stack([nn.GIN(4, hidden=8, num_classes=2) for _ in range(3)]).single(2).settings.hidden
         8
     """
-    kinds = {type(network) for network in networks}
-    if kinds == {nn.Network}:
-        return Network(cast(Sequence[nn.Network], networks))
-    if kinds == {nn.GIN}:
-        return GIN(cast(Sequence[nn.GIN], networks))
-    names = ", ".join(sorted(kind.__name__ for kind in kinds)) or "none"
+    kinds = {type(getattr(network, "settings", None)) for network in networks}
+    if kinds == {NetworkSettings}:
+        return Network(networks)
+    if kinds == {GINSettings}:
+        return GIN(networks)
+    names = ", ".join(sorted({type(network).__name__ for network in networks})) or "none"
     raise TypeError(f"networks must all be compool.nn.Network or all compool.nn.GIN, got {names}")

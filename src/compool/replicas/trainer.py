@@ -16,7 +16,7 @@ from compool.replicas.adam import Adam
 from compool.replicas.captured import put
 from compool.replicas.learner import ORDER, Fitted, Learner, Seen
 from compool.replicas.stack import GIN, Network
-from compool.replicas.union import Graphs, Room
+from compool.replicas.union import Capacity, Graphs
 
 _log = logging.getLogger(__name__)
 BEST = ("epoch", "validation", "test")  # fields of Trained that epochs change
@@ -41,7 +41,7 @@ class Settings(NamedTuple):
 
 @dataclass
 class Curves:
-    """What was seen in each epoch, a row an epoch, a column a replica."""
+    """What was measured in each epoch: one row per epoch, one column per replica."""
 
     loss: list[Tensor] = field(default_factory=list)
     validation: list[Tensor] = field(default_factory=list)
@@ -74,7 +74,7 @@ def train(
     splits: Sequence[Split],
     keys: Tensor,
     settings: Settings,
-    report: Callable[[int, Curves], None] | None = None,
+    on_epoch: Callable[[int, Curves], None] | None = None,
     start: Mapping[str, Tensor] | None = None,
     save: Callable[[int, Callable[[], dict[str, Tensor]]], None] | None = None,
 ) -> Trained:
@@ -89,8 +89,8 @@ def train(
         splits: the split of each replica.
         keys: the random key of each replica, int64 [R].
         settings: epochs, batch size and the like.
-        report: called after each epoch with its number and the curves so far.
-        start: go on from here, with the epoch after it: what `save` was given by a training with the same arguments.
+        on_epoch: called after each epoch with its number and the curves so far.
+        start: resume from here: what `save` was given by a training with the same arguments.
         save: called after each epoch but the last with its number and a function that makes a `start` of it.
     """
     device = graphs.y.device
@@ -105,14 +105,16 @@ def train(
     look: Callable[[Tensor], Seen] = learner.look
     fitted: list[Fitted[Any]] = []
     if _can_capture(stack, graphs):
-        step = Fitted(learner, learner.step, train_ids[:, : settings.batch], _room(graphs, train_ids, keys, settings))
-        room = graphs.room(torch.cat([_parts(ids, size) for ids in held]))
-        look = Fitted(learner, learner.look, held[0][:, :size], room)
+        step = Fitted(
+            learner, learner.step, train_ids[:, : settings.batch], _capacity(graphs, train_ids, keys, settings)
+        )
+        capacity = graphs.capacity(torch.cat([_parts(ids, size) for ids in held]))
+        look = Fitted(learner, learner.look, held[0][:, :size], capacity)
         fitted = [step, look]
     none = torch.full((len(splits),), -1.0, device=device)
     best = Trained(Curves(), learner.failed, none, none, none)
     number = (train_ids >= 0).sum(1).clamp(min=1)
-    done = _go_on(learner, best, start) if start else 0
+    done = _resume(learner, best, start) if start else 0
     for epoch in range(done + 1, settings.epochs + 1):
         learner.adam.set_lr(settings.lr * 0.5 ** ((epoch - 1) // settings.halve))
         learner.loss.zero_()
@@ -132,36 +134,36 @@ def train(
         for one in fitted:
             one.fit()
         if save is not None and epoch < settings.epochs:
-            save(epoch, lambda: _noted(learner, best))
-        if report is not None:
-            report(epoch, best.curves)
+            save(epoch, lambda: _saved(learner, best))
+        if on_epoch is not None:
+            on_epoch(epoch, best.curves)
     best.epoch = best.epoch.long()
     return best
 
 
-def _noted(learner: Learner, best: Trained) -> dict[str, Tensor]:
-    """All that it takes to go on after an epoch."""
-    noted = {f"state.{at}": tensor for at, tensor in enumerate(learner.state)}
-    noted |= {f"best.{name}": getattr(best, name) for name in BEST}
-    noted |= {f"curves.{one.name}": torch.stack(getattr(best.curves, one.name)) for one in fields(Curves)}
-    return {name: tensor.detach().cpu() for name, tensor in noted.items()}
+def _saved(learner: Learner, best: Trained) -> dict[str, Tensor]:
+    """All that it takes to resume after an epoch."""
+    saved = {f"state.{at}": tensor for at, tensor in enumerate(learner.state)}
+    saved |= {f"best.{name}": getattr(best, name) for name in BEST}
+    saved |= {f"curves.{one.name}": torch.stack(getattr(best.curves, one.name)) for one in fields(Curves)}
+    return {name: tensor.detach().cpu() for name, tensor in saved.items()}
 
 
-def _go_on(learner: Learner, best: Trained, noted: Mapping[str, Tensor]) -> int:
-    """Put everything as it was noted, and say after which epoch that was. What does not fit is left alone: 0."""
+def _resume(learner: Learner, best: Trained, saved: Mapping[str, Tensor]) -> int:
+    """Restore what was saved; the number of epochs that were done, 0 if it does not fit."""
     state = learner.state
     wanted = {f"state.{at}": tensor for at, tensor in enumerate(state)} | {f"best.{name}": best.epoch for name in BEST}
-    curves = {one.name: noted.get(f"curves.{one.name}", torch.empty(0)) for one in fields(Curves)}
-    fits = len(noted) == len(wanted) + len(curves) and len({len(curve) for curve in curves.values()}) == 1
+    curves = {one.name: saved.get(f"curves.{one.name}", torch.empty(0)) for one in fields(Curves)}
+    fits = len(saved) == len(wanted) + len(curves) and len({len(curve) for curve in curves.values()}) == 1
     if not fits or any(
-        name not in noted or noted[name].shape != tensor.shape or noted[name].dtype != tensor.dtype
+        name not in saved or saved[name].shape != tensor.shape or saved[name].dtype != tensor.dtype
         for name, tensor in wanted.items()
     ):
-        _log.warning("what was noted of the training is not of these networks: it begins anew")
+        _log.warning("the saved state does not fit these networks; restarting")
         return 0
-    put(state, [noted[f"state.{at}"] for at in range(len(state))])
+    put(state, [saved[f"state.{at}"] for at in range(len(state))])
     for name in BEST:
-        setattr(best, name, noted[f"best.{name}"].to(learner.keys.device))
+        setattr(best, name, saved[f"best.{name}"].to(learner.keys.device))
     best.curves = Curves(**{name: list(curve) for name, curve in curves.items()})
     return len(best.curves.loss)
 
@@ -172,11 +174,11 @@ def _can_capture(stack: Network | GIN, graphs: Graphs) -> bool:
     return graphs.y.is_cuda and has_kernels(graphs.y) and not plain
 
 
-def _room(graphs: Graphs, ids: Tensor, keys: Tensor, settings: Settings) -> Room:
-    """Room for the largest step of the whole training: no batch is ever too large."""
+def _capacity(graphs: Graphs, ids: Tensor, keys: Tensor, settings: Settings) -> Capacity:
+    """The capacity for the largest step of the whole training: no batch is ever too large."""
     epochs = range(1, 1 + (settings.epochs if settings.shuffle else 1))
-    rooms = [graphs.room(_parts(_ordered(ids, keys, epoch, settings), settings.batch)) for epoch in epochs]
-    return Room(max(room.nodes for room in rooms), max(room.edges for room in rooms))
+    capacities = [graphs.capacity(_parts(_ordered(ids, keys, epoch, settings), settings.batch)) for epoch in epochs]
+    return Capacity(max(capacity.nodes for capacity in capacities), max(capacity.edges for capacity in capacities))
 
 
 def _ordered(ids: Tensor, keys: Tensor, epoch: int, settings: Settings) -> Tensor:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.utils.sparse import index2ptr
 
 from compool.data import Features, GraphSet
 from compool.replicas import kernels
@@ -33,18 +32,18 @@ class Union:
     largest: int | None = None
     """No graph has more nodes; None: not known."""
     padded: bool = False
-    """Whether there is room for more: nodes of no replica, without edges, at the end, and (0, 0) after the edges.
+    """Whether the union is padded: nodes of no replica, without edges, at the end, and (0, 0) after the edges.
 
     Then no size depends on the graphs, and nothing has to come to the host.
     """
-    after: "tuple[Room, ...]" = ()
-    """The room after each pooling to come that minds it; none given: as much as before it."""
+    after: "tuple[Capacity, ...]" = ()
+    """The capacity after each remaining edge pooling layer; if empty, that of the union itself."""
     needed: Tensor | None = None
-    """Nodes and edges that the last pooling left [2], if it minds its room; with less room than that, it is wrong."""
+    """Nodes and edges after the last layer, if that was edge pooling [2]. Beyond its capacity, results are wrong."""
 
     @property
     def num_nodes(self) -> int:
-        """Nodes of all replicas together, and room for more; N."""
+        """Nodes of all replicas together, padding included; N."""
         return self.row_ptr.size(0) - 1
 
     @cached_property
@@ -82,14 +81,14 @@ class Union:
         return replace(
             self,
             edge_index=edge_index,
-            row_ptr=index2ptr(edge_index[0], first.size(0)) if row_ptr is None else row_ptr,
+            row_ptr=_row_ptr(edge_index[0], first.size(0)) if row_ptr is None else row_ptr,
             graph_ptr=torch.searchsorted(first, self.graph_ptr),
             looped=looped,
             needed=None,
         )
 
-    def fitted(self) -> "Union":
-        """With the room that comes next in `after`. What is outside of it is lost: no pointer leads there."""
+    def trimmed(self) -> "Union":
+        """Trim the union to the first capacity in `after`. What lies beyond is lost: no pointer leads there."""
         needed = torch.stack([self.graph_ptr[-1], self.row_ptr[-1]])
         if not self.after:
             return replace(self, needed=needed)
@@ -104,8 +103,8 @@ class Union:
         )
 
 
-class Room(NamedTuple):
-    """How large a union may be."""
+class Capacity(NamedTuple):
+    """The nodes and edges that a padded union has."""
 
     nodes: int
     edges: int
@@ -148,34 +147,38 @@ class Graphs:
         self.largest = int(np.diff(graphs.node_ptr).max(initial=1))
         """No graph has more nodes."""
         shift = torch.repeat_interleave(self.node_ptr[:-1], self.edge_ptr.diff())
-        self.row_ptr = index2ptr(self.edge_index[0] + shift, graphs.num_nodes)
+        self.row_ptr = _row_ptr(self.edge_index[0] + shift, graphs.num_nodes)
         """Node i has the edges row_ptr[i] to row_ptr[i + 1]; [N + 1]."""
 
     def __len__(self) -> int:
         return self.y.size(0)
 
-    def room(self, graphs: Tensor) -> Room:
-        """What the largest of some steps [steps, R, B] needs; −1 stands for no graph."""
+    def capacity(self, graphs: Tensor) -> Capacity:
+        """The capacity that the largest of some steps [steps, R, B] needs; −1 stands for no graph."""
         totals = [segment_sizes(ptr, graphs).sum((1, 2)).amax() for ptr in (self.node_ptr, self.edge_ptr)]
-        return Room(*torch.stack(totals).tolist())
+        return Capacity(*torch.stack(totals).tolist())
 
     def union(
-        self, graphs: Tensor, key: Tensor | None = None, room: Room | None = None, after: tuple[Room, ...] = ()
+        self,
+        graphs: Tensor,
+        key: Tensor | None = None,
+        capacity: Capacity | None = None,
+        after: tuple[Capacity, ...] = (),
     ) -> tuple[Tensor, Union]:
         """The features and the union of the graphs [R, B] of R replicas; −1 stands for no graph.
 
         Args:
             graphs: which graphs [R, B].
             key: each replica's random key for this step, int64 [R].
-            room: pad the union to this size, which must suffice: see :meth:`room`.
-            after: the room after each pooling that minds it, which may not suffice: see `Union.needed`.
+            capacity: pad the union to this size, which must suffice: see :meth:`capacity`.
+            after: the capacity after each edge pooling layer, which may not suffice: see `Union.needed`.
         """
-        if room is None or graphs.device.type == "cpu":  # else nothing may come to the host
+        if capacity is None or graphs.device.type == "cpu":  # else nothing may come to the host
             self._check(graphs, key)
         source = (self.node_ptr, self.edge_ptr, self.row_ptr, self.edge_index)
-        graph_ptr, node, row_ptr, edge_index = kernels.gather_graphs(graphs.reshape(-1), *source, room)
+        graph_ptr, node, row_ptr, edge_index = kernels.gather_graphs(graphs.reshape(-1), *source, capacity)
         known = (edge_index, row_ptr, graph_ptr, graphs.size(0), key)
-        return self.x[node], Union(*known, largest=self.largest, padded=room is not None, after=after)
+        return self.x[node], Union(*known, largest=self.largest, padded=capacity is not None, after=after)
 
     def _check(self, graphs: Tensor, key: Tensor | None) -> None:
         """No index reaches a kernel unchecked."""
@@ -189,6 +192,11 @@ class Graphs:
         if key is not None and (key.shape != graphs.shape[:1] or key.dtype != torch.long):
             wanted = f"int64 [{graphs.size(0)}], one key per replica"
             raise ValueError(f"key must be {wanted}; got {key.dtype} {list(key.shape)}")
+
+
+def _row_ptr(index: Tensor, size: int) -> Tensor:
+    """Where each of `size` values begins in a sorted vector [size + 1]."""
+    return torch._convert_indices_from_coo_to_csr(index, size, out_int32=index.dtype != torch.int64)
 
 
 def _segment(ptr: Tensor, number: int) -> Tensor:

@@ -1,25 +1,44 @@
 """The paper's evaluation: recipes of methods on data sets, their training, and the store of their runs."""
 
-from compool.study.planning import Block, Place, here, plan
+from typing import TYPE_CHECKING
+
+from compool._lazy import lazy_names
 from compool.study.recipe import METHODS, Recipe, recipe, recipes, variants
-from compool.study.run import run_here, train_block
 from compool.study.store import Run, Store
-from compool.study.workers import execute, run_on_workers
+
+if TYPE_CHECKING:
+    from compool.study.planning import Block, Resources, local_resources, plan
+    from compool.study.training import train_block, train_here
+    from compool.study.workers import execute, train_on_workers
 
 __all__ = [
     "METHODS",
     "Block",
-    "Place",
     "Recipe",
+    "Resources",
     "Run",
     "Store",
     "execute",
-    "here",
+    "local_resources",
     "plan",
     "recipe",
     "recipes",
-    "run_here",
-    "run_on_workers",
     "train_block",
+    "train_here",
+    "train_on_workers",
     "variants",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    "compool.study",
+    {
+        "Block": "compool.study.planning",
+        "Resources": "compool.study.planning",
+        "execute": "compool.study.workers",
+        "local_resources": "compool.study.planning",
+        "plan": "compool.study.planning",
+        "train_block": "compool.study.training",
+        "train_here": "compool.study.training",
+        "train_on_workers": "compool.study.workers",
+    },
+)

@@ -1,7 +1,7 @@
-"""Trainings that are under way, on disk: one that is interrupted goes on from there.
+"""Checkpoints of trainings, from which an interrupted one resumes.
 
-A block has a file of its own in a folder beside the store, which is written anew from time to time, always whole, and
-removed when its runs are stored.
+Each block has a file in a folder beside the store. It is replaced from time to time, and removed when its runs are
+stored. This module does not import torch, so that plans are made quickly.
 """
 
 import hashlib
@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
 
-from compool._tensors import read_tensors, write_tensors
 from compool.study.store import Store
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _log = logging.getLogger(__name__)
 EVERY = 60.0  # seconds between two writings: what an interruption costs
@@ -55,7 +56,7 @@ def interrupted(folder: Path, seed: int, device: str) -> list[Interrupted]:
 
 
 def remove(folder: Path, members: Members, seed: int) -> None:
-    """These runs are stored: no training of any of them is gone on with."""
+    """Remove the checkpoints of trainings of any of these runs, which are stored."""
     useless = {file(folder, members, seed, device) for device in ("cpu", "cuda")}  # whatever is in them
     useless |= {path for path, at, found in _all(folder) if at == seed and not {*members}.isdisjoint(found.members)}
     _remove(folder, useless)
@@ -91,7 +92,7 @@ class Checkpoint:
         path: the file; its folder need not exist.
         members: what is trained.
         seed: the study's.
-        origin: what :func:`origin` makes. A file of another origin is not gone on from.
+        origin: what :func:`origin` makes. A file of another origin is not used.
     """
 
     def __init__(self, path: Path, members: Members, seed: int, origin: str) -> None:
@@ -101,10 +102,12 @@ class Checkpoint:
         """The seconds that the training took in earlier processes."""
         self.began = self.written = time.monotonic()
         self.wait = EVERY
-        self.told = False
+        self.warned = False
 
-    def read(self) -> dict[str, Tensor]:
-        """What :meth:`write` was given, in an earlier process perhaps; empty if there is nothing to go on from."""
+    def read(self) -> "dict[str, Tensor]":
+        """What :meth:`write` was given, in an earlier process perhaps; empty if there is nothing to resume from."""
+        from compool._tensors import read_tensors
+
         try:
             with safe_open(self.path, framework="pt") as opened:
                 notes = opened.metadata() or {}
@@ -116,11 +119,13 @@ class Checkpoint:
         except FileNotFoundError:
             return {}
         except (SafetensorError, OSError, ValueError, KeyError) as error:
-            _log.warning("%s cannot be gone on from (%s): its training begins anew", self.path, error)
+            _log.warning("cannot resume from %s (%s); restarting its training", self.path, error)
             return {}
 
-    def write(self, epochs: int, state: Callable[[], Mapping[str, Tensor]]) -> None:
-        """Write down all that it takes to go on after so many epochs, if it is time to."""
+    def write(self, epochs: int, state: "Callable[[], Mapping[str, Tensor]]") -> None:
+        """Write the state after so many epochs, if it is time to."""
+        from compool._tensors import write_tensors
+
         now = time.monotonic()
         if now - self.written < self.wait:
             return
@@ -128,9 +133,9 @@ class Checkpoint:
         try:
             write_tensors(self.path, state(), notes)
         except (OSError, MemoryError) as error:  # the training is worth more
-            if not self.told:
-                _log.warning("%s cannot be written (%s): the training goes on without", self.path, error)
-            self.told = True
+            if not self.warned:
+                _log.warning("%s cannot be written (%s); training continues without checkpoints", self.path, error)
+            self.warned = True
         self.written = time.monotonic()
         self.wait = max(EVERY, (self.written - now) / SHARE)
 
@@ -139,7 +144,7 @@ def _all(folder: Path) -> Iterator[tuple[Path, int, Interrupted]]:
     """Each file, its seed, and what it is of; without those that cannot be read."""
     for path in sorted(folder.glob("[!.]*.safetensors")):
         with suppress(SafetensorError, OSError, ValueError, KeyError, TypeError):
-            with safe_open(path, framework="pt") as opened:
+            with safe_open(path, framework="np") as opened:
                 notes = opened.metadata() or {}
             members = tuple((str(recipe), int(replica)) for recipe, replica in json.loads(notes["members"]))
             yield path, int(notes["seed"]), Interrupted(members, int(notes["epochs"]))
@@ -148,7 +153,7 @@ def _all(folder: Path) -> Iterator[tuple[Path, int, Interrupted]]:
 def _data_and_splits(path: Path) -> tuple[str, list[str]]:
     """The checksums of a training's data, and of the split of each replica; none if they cannot be read."""
     with suppress(SafetensorError, OSError, ValueError, KeyError, TypeError):
-        with safe_open(path, framework="pt") as opened:
+        with safe_open(path, framework="np") as opened:
             data, splits, *_ = json.loads((opened.metadata() or {})["origin"])
         return str(data), [str(split) for split in splits]
     return "", []
@@ -167,4 +172,4 @@ def _unlink(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        _log.warning("%s is of no use any more, and cannot be removed (%s)", path, error)
+        _log.warning("%s is no longer needed, but cannot be removed (%s)", path, error)

@@ -1,5 +1,6 @@
 """How many CPUs and how much memory this process may use: the machine's, or less in a container."""
 
+import ctypes
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,20 @@ def num_cpus(root: Path = Path("/")) -> int:
     else:
         counted = os.cpu_count()
     return max(1, min([counted or 1, *(int(quota) for quota in _cpu_quotas(root))]))
+
+
+def has_gpu_driver() -> bool:
+    """Whether the driver of an NVIDIA GPU is installed; asking torch takes seconds.
+
+    Example:
+        >>> has_gpu_driver() in (True, False)
+        True
+    """
+    try:
+        ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def free_memory(root: Path = Path("/")) -> int:

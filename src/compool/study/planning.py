@@ -1,17 +1,15 @@
-"""What is to be trained: blocks of replicas, and where there is room for them."""
+"""What is to be trained: blocks of replicas, and the resources for them."""
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-
 from compool import data
 from compool.study import checkpoint
-from compool.study.machine import free_memory, num_cpus
+from compool.study.machine import free_memory, has_gpu_driver, num_cpus
 from compool.study.recipe import Recipe
 from compool.study.store import Store
 
@@ -31,9 +29,9 @@ class Block:
     variants: tuple[Recipe, ...] = ()
     """The recipe of each replica, where they differ: in settings that replicas of one training may differ in."""
     checkpoint_folder: Path | None = None
-    """Where to note how far it is; None: if it is interrupted, it begins anew."""
+    """Where to write checkpoints; None: an interrupted block restarts."""
     epochs_done: int = field(default=0, compare=False)
-    """How far it is, if it was interrupted."""
+    """How many epochs its checkpoint has."""
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
@@ -43,16 +41,16 @@ class Block:
     @property
     def name(self) -> str:
         """What is trained, in words."""
-        return titled(self.recipe.dataset, self.recipe.method, [one.name for one in self.recipes])
+        return block_title(self.recipe.dataset, self.recipe.method, [recipe.name for recipe in self.recipes])
 
     @property
     def members(self) -> checkpoint.Members:
         """The recipe's checksum and the replica of each."""
-        return tuple((one.checksum, replica) for one, replica in zip(self.recipes, self.replicas, strict=True))
+        return tuple((recipe.checksum, replica) for recipe, replica in zip(self.recipes, self.replicas, strict=True))
 
     @property
     def checkpoint(self) -> Path | None:
-        """The file in which to note how far it is."""
+        """The file of its checkpoint."""
         folder = self.checkpoint_folder
         return None if folder is None else checkpoint.file(folder, self.members, self.seed, self.device)
 
@@ -77,20 +75,20 @@ class Block:
         )
 
 
-def titled(dataset: str, method: str, recipes: Sequence[str]) -> str:
+def block_title(dataset: str, method: str, recipes: Sequence[str]) -> str:
     """What is trained, in words; that the recipe is ``fast`` goes without saying.
 
     Example:
-        >>> titled("NCI1", "gin", ["fast", "fast"]), titled("NCI1", "gin", ["paper"]), titled("NCI1", "gin", ["a", "b"])
-        ('NCI1 gin', 'NCI1 gin, paper', 'NCI1 gin, 2 recipes')
+        >>> block_title("NCI1", "gin", ["fast", "fast"]), block_title("NCI1", "gin", ["a", "b"])
+        ('NCI1 gin', 'NCI1 gin, 2 recipes')
     """
     names = list(dict.fromkeys(recipes))
     which = f"{len(names)} recipes" if len(names) > 1 else names[0]
     return f"{dataset} {method}" + ("" if which == "fast" else f", {which}")
 
 
-class Place(NamedTuple):
-    """Where blocks are trained."""
+class Resources(NamedTuple):
+    """What blocks are trained on."""
 
     device: str
     """``"cpu"`` or ``"cuda"``."""
@@ -98,18 +96,26 @@ class Place(NamedTuple):
     """How many blocks at the same time."""
     memory: int
     """Bytes for each of them."""
+    checkpoints: bool = True
+    """Whether workers can write checkpoints beside the store: nodes of a cluster need not share a disk."""
 
 
-def here(device: str = "auto", workers: int | None = None) -> Place:
-    """What this machine has room for: on the CPU a process a core, as a second thread gains little; one on a GPU."""
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device not in ("cpu", "cuda"):
+def local_resources(device: str = "auto", workers: int | None = None) -> Resources:
+    """The resources of this machine: one worker per core on the CPU, as a second thread gains little; one on a GPU."""
+    if device not in ("cpu", "cuda", "auto"):
         raise ValueError(f"device must be cpu, cuda or auto; got {device}")
-    if device == "cuda" and not torch.cuda.is_available():
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers must be at least 1, got {workers}")
+    if device != "cpu" and has_gpu_driver():
+        import torch
+
+        if torch.cuda.is_available():
+            workers = workers or 1
+            return Resources("cuda", workers, torch.cuda.mem_get_info()[0] // workers)
+    if device == "cuda":
         raise ValueError("there is no CUDA device that this torch can use; device cpu or auto goes without")
-    workers = workers or (num_cpus() if device == "cpu" else 1)
-    return Place(device, workers, (torch.cuda.mem_get_info()[0] if device == "cuda" else free_memory()) // workers)
+    workers = workers or num_cpus()
+    return Resources("cpu", workers, free_memory() // workers)
 
 
 def load(recipe: Recipe, folder: Path | None) -> data.GraphSet:
@@ -143,10 +149,10 @@ def splits_checksum(recipe: Recipe) -> str:
     return digest.hexdigest()[:16]
 
 
-def missing(
+def missing_blocks(
     store: Store | None,
     recipes: Sequence[Recipe],
-    number: int,
+    num_replicas: int,
     seed: int,
     size: int,
     folder: Path | None,
@@ -155,17 +161,17 @@ def missing(
     interrupted: Sequence[checkpoint.Interrupted] = (),
     data_checksum: str = "",
 ) -> list[Block]:
-    """Blocks of at most `size` for those of replicas 0 to `number` − 1 of each recipe that the store has not.
+    """Blocks of at most `size` replicas for what the store lacks of replicas 0 to `num_replicas` − 1 of each recipe.
 
     First come those that were interrupted, as they were. The recipes may only differ in what replicas of one training
     may differ in. Runs of data with another checksum do not count.
     """
-    files = splits_checksum(recipes[0])
+    splits_file = splits_checksum(recipes[0])
     todo: dict[tuple[str, int], Recipe] = {}
     for recipe in recipes:
-        name = recipe.checksum
-        there = store.replicas(recipe.dataset, recipe.method, name, seed, data_checksum, files) if store else set()
-        todo |= {(name, replica): recipe for replica in range(number) if replica not in there}
+        key = (recipe.dataset, recipe.method, recipe.checksum)
+        stored = store.replicas(*key, seed, data_checksum, splits_file) if store else set()
+        todo |= {(recipe.checksum, replica): recipe for replica in range(num_replicas) if replica not in stored}
 
     def block(members: Sequence[tuple[str, int]], epochs_done: int = 0) -> Block:
         variants = tuple(todo.pop(member) for member in members)
@@ -173,68 +179,66 @@ def missing(
         replicas = tuple(replica for _, replica in members)
         return Block(variants[0], seed, replicas, folder, device, several, checkpoint_folder, epochs_done)
 
-    blocks = [block(one.members, one.epochs) for one in interrupted if todo.keys() >= {*one.members}]
+    blocks = [block(begun.members, begun.epochs) for begun in interrupted if todo.keys() >= {*begun.members}]
     left = list(todo)
-    return blocks + [block(left[at : at + size]) for at in range(0, len(left), size)]
+    return blocks + [block(left[start : start + size]) for start in range(0, len(left), size)]
 
 
 def plan(
     recipes: Sequence[Recipe],
-    number: int,
+    num_replicas: int,
     seed: int,
     store: Path,
     folder: Path | None = None,
-    device: str = "auto",
+    resources: Resources | None = None,
     size: int | None = None,
-    workers: int | None = None,
-    place: Callable[[str, int | None], Place] = here,
 ) -> list[Block]:
-    """The blocks that `number` replicas of each recipe lack in a store; reads the data sets, so that errors come first.
+    """The blocks that a store lacks of `num_replicas` replicas of each recipe.
 
-    Recipes that only differ in what replicas may, such as the learning rate, share blocks: a sweep is one training.
+    Reads the data sets and checks all settings, so that errors come first. Recipes that only differ in what replicas of
+    one training may differ in, such as the learning rate, share blocks: a sweep is one training.
 
     Args:
         recipes: what to train.
-        number: replicas 0 to `number` − 1 of each.
+        num_replicas: replicas 0 to `num_replicas` − 1 of each.
         seed: the study's seed.
         store: the study's file; need not exist.
         folder: where the data sets are.
-        device: ``"cpu"``, ``"cuda"``, or ``"auto"``: a GPU if there is one.
-        size: replicas in a block, at most; by default by free memory, and no more than keep all workers busy.
-        workers: blocks that train at the same time; by default, as many as `place` has room for.
-        place: makes a :class:`Place` of device and workers: :func:`here`, or a cluster's.
+        resources: what to train on; by default, this machine.
+        size: the largest number of replicas per block; by default what fits in memory, and no more than keeps all
+            workers busy.
     """
-    for name, value in (("replicas", number), ("block", size), ("workers", workers)):
+    for name, value in (("replicas", num_replicas), ("block", size)):
         if value is not None and value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
     if not 0 <= seed < 2**63:
         raise ValueError(f"seed must be a whole number from 0 to 2⁶³ − 1, got {seed}")
-    found = place(device, workers)
-    # Half the replicas take half the time on a CPU, but nearly all of it on a GPU: only idle ones are worth a cut
+    device, workers, memory, checkpoints = resources or local_resources()
     groups: dict[Recipe, list[Recipe]] = {}
     for recipe in recipes:
         groups.setdefault(recipe.common, []).append(recipe)
-    share = -(-found.workers // len(groups)) if found.device == "cuda" else found.workers
+    # Half the replicas take half the time on a CPU, but nearly all of it on a GPU: only idle ones are worth a cut
+    share = -(-workers // len(groups)) if device == "cuda" else workers
     opened = Store(store) if store.exists() else None
-    noted = checkpoint.folder(store) if place is here else None  # nodes of a cluster need not share a disk
-    interrupted = checkpoint.interrupted(noted, seed, found.device) if noted else []
-    if size is not None:  # that of before may have been too large
-        interrupted = [one for one in interrupted if len(one.members) <= size]
+    checkpoint_folder = checkpoint.folder(store) if checkpoints else None
+    interrupted = checkpoint.interrupted(checkpoint_folder, seed, device) if checkpoint_folder else []
+    if size is not None:  # what was interrupted may have been too large
+        interrupted = [begun for begun in interrupted if len(begun.members) <= size]
     blocks, checksums = list[Block](), dict[str, str]()
     for alike in groups.values():
         graphs = load(alike[0], folder)
         width = data.features(graphs, alike[0].features).width
         for recipe in alike:
-            recipe.network(width, graphs.num_classes)
-        splits(alike[0], graphs, seed, range(number))
-        most = size or min(block_size(alike[0], graphs, found.memory), -(-number * len(alike) // share))
-        where = folder, found.device, noted, interrupted
-        blocks += missing(opened, alike, number, seed, most, *where, graphs.checksum)
+            recipe.network_settings(width, graphs.num_classes)  # raises if they are wrong
+        splits(alike[0], graphs, seed, range(num_replicas))
+        most = size or min(block_size(alike[0], graphs, memory), -(-num_replicas * len(alike) // share))
+        where = folder, device, checkpoint_folder, interrupted
+        blocks += missing_blocks(opened, alike, num_replicas, seed, most, *where, graphs.checksum)
         checksums[alike[0].dataset] = graphs.checksum
     for dataset, checksum in checksums.items():
         if opened and (others := opened.of_other_data(dataset, checksum)):
             _log.warning(
-                "%s has %d runs of other data of the name %s: they do not count, and reports show them apart",
+                "%s has %d runs of other data named %s: they do not count, and reports show them separately",
                 store,
                 others,
                 dataset,

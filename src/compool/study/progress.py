@@ -9,7 +9,7 @@ import rich.progress
 from rich.console import Console
 
 from compool.replicas.trainer import Curves
-from compool.study.planning import Block, titled
+from compool.study.planning import Block, block_title
 from compool.study.store import Run
 
 EVERY = 10.0  # seconds between plain lines
@@ -65,7 +65,7 @@ class Progress:
         tests = [run.test for run in runs if run.test is not None]
         mean = f"test accuracy {sum(tests) / len(tests):.1%}" if tests else "no accuracy"
         failed = sum(run.status == "failed" for run in runs)
-        name = titled(first.dataset, first.method, [run.recipe for run in runs])
+        name = block_title(first.dataset, first.method, [run.recipe for run in runs])
         text = f"{name}: {len(runs)} replicas stored, {mean}, {first.seconds * len(runs):.0f} s"
         self.console.print(text + (f", {failed} failed" if failed else ""), soft_wrap=True, highlight=False)
 

@@ -11,6 +11,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from compool.nn.settings import GINSettings, NetworkSettings
+
 if TYPE_CHECKING:
     from torch.nn import Module
 
@@ -100,22 +102,27 @@ class Recipe:
 
     def network(self, in_channels: int | None = None, num_classes: int | None = None) -> "Module":
         """The network, freshly initialised, for so many features and classes; by default, those of the data set."""
-        from compool.nn import GIN, Network
+        return self.network_settings(in_channels, num_classes).network()
 
+    def network_settings(
+        self, in_channels: int | None = None, num_classes: int | None = None
+    ) -> NetworkSettings | GINSettings:
+        """The settings of the network, for so many features and classes; by default, those of the data set."""
         width, classes = in_channels or self.in_channels, num_classes or self.num_classes
         if width is None or classes is None:
             raise ValueError(f"there is no recipe for {self.dataset}: give in_channels and num_classes")
         if self.layers == "GIN":
-            return GIN(width, self.hidden, classes, self.dropout, self.readout)
-        rest = (self.threshold, self.weights, self.symmetric, self.ratio, self.jump, self.squash)
-        return Network(self.layers, width, self.hidden, classes, self.dropout, self.readout, *rest)
+            return GINSettings(width, self.hidden, classes, self.dropout, self.readout)
+        known: dict[str, Any] = {"in_channels": width, "num_classes": classes}
+        names = (field.name for field in fields(NetworkSettings) if field.name not in known)
+        return NetworkSettings(**known, **{name: getattr(self, name) for name in names})
 
-    @cached_property
+    @property
     def parameters(self) -> int | None:
         """How many parameters the network has, if features and classes are known."""
         if self.in_channels is None or self.num_classes is None:
             return None
-        return sum(parameter.numel() for parameter in self.network().parameters())
+        return self.network_settings().num_parameters
 
     @cached_property
     def checksum(self) -> str:

@@ -8,9 +8,9 @@ from queue import SimpleQueue
 
 import torch
 
-from compool.study import planning, run
+from compool.study import planning, training
 from compool.study.planning import Block
-from compool.study.rows import LOST, Run
+from compool.study.runs import LOST, Run
 from compool.study.store import Store
 
 _log = logging.getLogger(__name__)
@@ -72,6 +72,6 @@ def schedule(
                 todo.appendleft((block, losses))
                 continue
             reason = f"{LOST} {len(losses)} times; the last time: {loss}"
-            runs = run.failed_block(block, planning.load(block.recipe, block.folder), reason)
-        run.finish(block, runs, store)
+            runs = training.failed_block(block, planning.load(block.recipe, block.folder), reason)
+        training.finish(block, runs, store)
         yield runs

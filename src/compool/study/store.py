@@ -1,4 +1,4 @@
-"""Where finished runs are kept: one SQLite file a study."""
+"""Where finished runs are kept: one SQLite file per study."""
 
 import logging
 import sqlite3
@@ -9,8 +9,8 @@ from typing import Any
 
 from compool.study.checksums import intact
 from compool.study.migrations import columns, migrate
-from compool.study.rows import COLUMNS, LOST, STORED, decoded, encoded, is_lost, left_out
-from compool.study.rows import Run as Run
+from compool.study.runs import COLUMNS, LOST, STORED, decoded, encoded, is_lost, left_out
+from compool.study.runs import Run as Run
 
 _log = logging.getLogger(__name__)
 
@@ -74,8 +74,8 @@ class Store:
                 _log.warning("%s: its index was damaged (%s), and was built again", self.path, _line(error))
                 return _add(connection, rows)
 
-    def runs(self, datasets: Sequence[str] = (), methods: Sequence[str] = ()) -> Iterator[Run]:
-        """All runs, or those of some data sets and methods, in order.
+    def runs(self, datasets: Sequence[str] = (), methods: Sequence[str] = (), curves: bool = True) -> Iterator[Run]:
+        """All runs, or those of some data sets and methods, in order; without `curves`, their curves are left empty.
 
         A run that does not match its checksum is left out, with a warning. In a run of an older version, which had
         none, what is damaged is left out, curves that are not JSON for example.
@@ -85,8 +85,14 @@ class Store:
         if extra:
             _log.warning("%s has columns that compool does not know, and ignores: %s", self.path, ", ".join(extra))
         damaged: dict[str, list[Run]] = {}
-        for row in self._intact("1 ORDER BY dataset, method, recipe, seed, replica, finished", [], datasets, methods):
-            run, empty = decoded(row)
+        conditions, parameters = ["1"], list[str]()
+        for column, names in (("dataset", datasets), ("method", methods)):
+            if names:
+                conditions.append(f"{column} IN ({', '.join('?' * len(names))})")
+                parameters += names
+        order = "ORDER BY dataset, method, recipe, seed, replica, finished"
+        for row in self._intact(f"{' AND '.join(conditions)} {order}", parameters):
+            run, empty = decoded(row if curves else row | {"curves": b"{}"})
             for name in empty:
                 damaged.setdefault(name, []).append(run)
             yield run
@@ -96,23 +102,19 @@ class Store:
             of = (first.dataset, first.method, first.recipe, first.replica)
             _log.warning(message, self.path, name, len(runs), *of)
 
-    def _intact(
-        self, condition: str, parameters: Sequence[Any], datasets: Sequence[str] = (), methods: Sequence[str] = ()
-    ) -> Iterator[dict[str, Any]]:
+    def _intact(self, condition: str, parameters: Sequence[Any]) -> Iterator[dict[str, Any]]:
         """The rows that meet a condition and match their checksums, text as bytes; a warning names the others."""
         # The table itself is read, as the index may be damaged, too, and has no checksums
         query = f"SELECT {', '.join(STORED)} FROM runs NOT INDEXED WHERE {condition}"
         with self._connection() as connection:
             connection.text_factory = bytes  # damaged text need not be UTF-8
             rows = connection.execute(query, parameters).fetchall()
-        wanted = {"dataset": {name.encode() for name in datasets}, "method": {name.encode() for name in methods}}
         damaged = []
         for row in map(dict, rows):
-            if all(not names or row[column] in names for column, names in wanted.items()):
-                if intact(row, COLUMNS):
-                    yield row
-                else:
-                    damaged.append(row)
+            if intact(row, COLUMNS):
+                yield row
+            else:
+                damaged.append(row)
         if damaged:
             _log.warning("%s: %s", self.path, left_out(damaged))
 

@@ -18,19 +18,19 @@ import torch
 
 from compool.data import GraphSet
 from compool.replicas.trainer import Curves
-from compool.study import checkpoint, planning, run
+from compool.study import checkpoint, planning, training
 from compool.study.planning import Block
-from compool.study.run import Report
 from compool.study.schedule import schedule
 from compool.study.store import Run, Store
+from compool.study.training import OnEpoch
 
 _log = logging.getLogger(__name__)
-_queue: "Queue[Any] | None" = None  # of a worker: where it reports epochs
+_queue: "Queue[Any] | None" = None  # of a worker: where it sends epochs
 _loaded: tuple[tuple[str, Path | None], GraphSet] | None = None  # of a worker: the data set of its last block
 
 
 def execute(
-    blocks: Sequence[Block], store: Path, workers: int | None = None, report: Report | None = None
+    blocks: Sequence[Block], store: Path, workers: int | None = None, on_epoch: OnEpoch | None = None
 ) -> Generator[list[Run], None, None]:
     """Train blocks here, or on several processes, and store each when it is finished.
 
@@ -39,15 +39,15 @@ def execute(
     opened = Store(store)
     checkpoint.remove_stored(checkpoint.folder(store), opened)
     if not blocks:
-        return run.run_here((), opened)
-    number = min(workers or planning.here(blocks[0].device).workers, len(blocks))
-    if number == 1:
-        return run.run_here(blocks, opened, report)
-    return run_on_workers(blocks, opened, number, report)
+        return training.train_here((), opened)
+    processes = min(workers or planning.local_resources(blocks[0].device).workers, len(blocks))
+    if processes == 1:
+        return training.train_here(blocks, opened, on_epoch)
+    return train_on_workers(blocks, opened, processes, on_epoch)
 
 
-def run_on_workers(
-    blocks: Sequence[Block], store: Store, workers: int, report: Report | None = None
+def train_on_workers(
+    blocks: Sequence[Block], store: Store, workers: int, on_epoch: OnEpoch | None = None
 ) -> Generator[list[Run], None, None]:
     """Train blocks on `workers` processes, and store each when it is finished, in this one.
 
@@ -57,7 +57,7 @@ def run_on_workers(
     context = multiprocessing.get_context("spawn")
     queue: Queue[Any] = context.Queue()
     over = threading.Event()
-    listener = threading.Thread(target=_listen, args=(queue, report, over), daemon=True)
+    listener = threading.Thread(target=_listen, args=(queue, on_epoch, over), daemon=True)
     listener.start()
     threads = max(1, torch.get_num_threads() // workers)
     pool = ProcessPoolExecutor(workers, context, initializer=_start, initargs=(queue, threads, os.getpid()))
@@ -94,10 +94,10 @@ def _work(block: Block) -> list[Run]:
     global _loaded
     if _loaded is None or _loaded[0] != block.source:
         _loaded = block.source, planning.load(block.recipe, block.folder)
-    return run.train_block(block, _tell, _loaded[1])
+    return training.train_block(block, _send_epoch, _loaded[1])
 
 
-def _tell(block: Block, epoch: int, curves: Curves) -> None:
+def _send_epoch(block: Block, epoch: int, curves: Curves) -> None:
     assert _queue is not None
     _queue.put((block, epoch, last_rows(curves)))
 
@@ -112,7 +112,7 @@ def from_rows(rows: list[list[Any]]) -> Curves:
     return Curves(*([torch.tensor(row) for row in curve] for curve in rows))
 
 
-def _listen(queue: "Queue[Any]", report: Report | None, over: threading.Event) -> None:
+def _listen(queue: "Queue[Any]", on_epoch: OnEpoch | None, over: threading.Event) -> None:
     while True:
         try:
             block, epoch, rows = queue.get(timeout=0.1)
@@ -121,7 +121,7 @@ def _listen(queue: "Queue[Any]", report: Report | None, over: threading.Event) -
                 return
             continue
         try:
-            if report is not None:
-                report(block, epoch, from_rows(rows))
-        except Exception:  # workers go on, and wait for nobody
-            _log.exception("the report of an epoch failed")
+            if on_epoch is not None:
+                on_epoch(block, epoch, from_rows(rows))
+        except Exception:  # training continues without it
+            _log.exception("reporting an epoch failed")

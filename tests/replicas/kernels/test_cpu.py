@@ -24,9 +24,9 @@ def check_all(x: torch.Tensor, edge_index: torch.Tensor) -> None:
     cpu("propagate", x, row_ptr, neighbour, None, None, None)
     edges = torch.cat([edge_index, edge_index.flip(0)], 1).unique(dim=1)  # both directions, sorted, each once
     rows = torch.searchsorted(edges[0].contiguous(), torch.arange(num_nodes + 1).to(edges.dtype))
-    room = F.pad(edges, (0, 3 if num_nodes else 0))
-    share = cpu("softmax_ends", torch.stack([left, right]), room, rows)
-    cpu("softmax_ends_backward", torch.randn_like(share), share, room, rows)
+    capacity = F.pad(edges, (0, 3 if num_nodes else 0))
+    share = cpu("softmax_ends", torch.stack([left, right]), capacity, rows)
+    cpu("softmax_ends_backward", torch.randn_like(share), share, capacity, rows)
     ptr = torch.tensor([0, num_nodes // 3, num_nodes // 3, num_nodes])
     key, probability = torch.tensor([1, -2, 2**40]), torch.tensor([0.1, 0.5, 0.75])
     cpu("segment_sum", x, ptr)
@@ -58,14 +58,16 @@ def test_precisions(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("which", [[3, 0, -1, 2, 1, 3], [-1, -1], [1], []])
-@pytest.mark.parametrize("room", [(-1, -1), (20, 50)])
-def test_gather_graphs(which: list[int], room: tuple[int, int]) -> None:
-    args = (torch.tensor(which, dtype=torch.long), *flat_set(), *room)
+@pytest.mark.parametrize("capacity", [(-1, -1), (20, 50)])
+def test_gather_graphs(which: list[int], capacity: tuple[int, int]) -> None:
+    args = (torch.tensor(which, dtype=torch.long), *flat_set(), *capacity)
     cpu("gather_graphs", *args)
 
 
-@pytest.mark.parametrize("room", [(20, 40), (12, 50)])
-def test_graphs_without_room(room: tuple[int, int]) -> None:
+@pytest.mark.parametrize("capacity", [(20, 40), (12, 50)])
+def test_graphs_beyond_capacity(capacity: tuple[int, int]) -> None:
     for module in (_cpu, _torch):
-        with pytest.raises(ValueError, match=f"have 13 nodes and 44 edges, and room for {room[0]} and {room[1]}"):
-            module.gather_graphs(torch.tensor([3, 0, 3]), *flat_set(), *room)
+        with pytest.raises(
+            ValueError, match=f"have 13 nodes and 44 edges, more than the capacity of {capacity[0]} and {capacity[1]}"
+        ):
+            module.gather_graphs(torch.tensor([3, 0, 3]), *flat_set(), *capacity)

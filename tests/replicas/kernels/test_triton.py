@@ -70,10 +70,10 @@ def test_products_of_infinity() -> None:
 
 
 @pytest.mark.parametrize("which", [[3, 0, -1, 2, 1, 3], [-1, -1], [1], []])
-@pytest.mark.parametrize("room", [(-1, -1), (20, 50)])
-def test_gather_graphs(which: list[int], room: tuple[int, int]) -> None:
+@pytest.mark.parametrize("capacity", [(-1, -1), (20, 50)])
+def test_gather_graphs(which: list[int], capacity: tuple[int, int]) -> None:
     given = (torch.tensor(which, dtype=torch.long), *flat_set())
-    gpu("gather_graphs", *(t.to(DEVICE) for t in given), *room)
+    gpu("gather_graphs", *(t.to(DEVICE) for t in given), *capacity)
 
 
 def test_sums_of_long_segments() -> None:
@@ -116,7 +116,7 @@ def test_propagate(shape: str, width: int) -> None:
     edges = undirected(edges).to(DEVICE)
     x = torch.randn(number + 3, width, device=DEVICE)
     row_ptr = torch.searchsorted(edges[0].contiguous(), torch.arange(number + 4, device=DEVICE))
-    neighbour = torch.nn.functional.pad(edges[1].int(), (0, 5))  # room
+    neighbour = torch.nn.functional.pad(edges[1].int(), (0, 5))  # capacity
     left, right, own = torch.randn(3, number + 3, device=DEVICE)
     gpu("propagate", x, row_ptr, neighbour, left, right, own, rtol=1e-5, atol=1e-4)
     gpu("propagate", x, row_ptr, neighbour, None, None, None, rtol=1e-5, atol=1e-4)
@@ -141,11 +141,11 @@ def test_nan_stays_in_its_replica() -> None:
 def test_coarsen_padded(shape: str, self_loops: bool, keys: str) -> None:
     number, edges = INTERPRETED[shape]
     edges = undirected(edges[:, edges[0] != edges[1]]).to(DEVICE)
-    room = torch.nn.functional.pad(edges.int(), (0, 6))
+    capacity = torch.nn.functional.pad(edges.int(), (0, 6))
     row_ptr = torch.searchsorted(edges[0].contiguous(), torch.arange(number + 4, device=DEVICE))
-    score = torch.randn(room.size(1), device=DEVICE)
+    score = torch.randn(capacity.size(1), device=DEVICE)
     score[3:4] = torch.nan
-    args = (score, room, row_ptr, 0.2, self_loops, number if keys == "short" else 2**30)
+    args = (score, capacity, row_ptr, 0.2, self_loops, number if keys == "short" else 2**30)
     for ours, theirs in zip(_cuda.coarsen_padded(*args), _torch.coarsen_padded(*args), strict=True):
         torch.testing.assert_close(ours, theirs)
 
@@ -167,15 +167,15 @@ def test_coarsen_padded_again_on_its_result() -> None:
 def test_softmax_ends(shape: str, dtype: torch.dtype) -> None:
     number, edges = INTERPRETED[shape]
     edges = undirected(edges).to(DEVICE)  # self-loops, too
-    room = torch.nn.functional.pad(edges.int(), (0, 6))
+    capacity = torch.nn.functional.pad(edges.int(), (0, 6))
     row_ptr = torch.searchsorted(edges[0].contiguous(), torch.arange(number + 4, device=DEVICE))
     ends = 30 * torch.randn(2, number + 3, dtype=dtype, device=DEVICE)
     close = {"rtol": 1e-2, "atol": 1e-2} if dtype == torch.float16 else {}
-    ours, theirs = (module.softmax_ends(ends, room, row_ptr) for module in (_cuda, _torch))
+    ours, theirs = (module.softmax_ends(ends, capacity, row_ptr) for module in (_cuda, _torch))
     torch.testing.assert_close(ours, theirs, **close)
     assert not ours[edges.size(1) :].any()
     grad = torch.randn_like(ours) * (torch.rand_like(ours) < 0.3)
-    ours, theirs = (m.softmax_ends_backward(grad, theirs, room, row_ptr) for m in (_cuda, _torch))
+    ours, theirs = (m.softmax_ends_backward(grad, theirs, capacity, row_ptr) for m in (_cuda, _torch))
     torch.testing.assert_close(ours, theirs, **close)
 
 
@@ -194,11 +194,11 @@ def test_contract_padded(shape: str, scores: str) -> None:
     number, edges = (INTERPRETED | {"several blocks": (70, clique(70))})[shape]
     edges = undirected(edges).to(DEVICE)  # self-loops, too
     two = torch.cat([edges, edges + number], 1)  # two graphs, and one without nodes between them
-    room = torch.nn.functional.pad(two.int(), (0, 6))
+    capacity = torch.nn.functional.pad(two.int(), (0, 6))
     row_ptr = torch.searchsorted(two[0].contiguous(), torch.arange(2 * number + 4, device=DEVICE))
-    score = torch.randn(room.size(1), device=DEVICE)
+    score = torch.randn(capacity.size(1), device=DEVICE)
     score = score if scores == "random" else score.round(decimals=0)
-    args = (score, room, row_ptr, torch.tensor([0, number, number, 2 * number], device=DEVICE), number)
+    args = (score, capacity, row_ptr, torch.tensor([0, number, number, 2 * number], device=DEVICE), number)
     for ours, theirs in zip(_cuda.contract_padded(*args), _torch.contract_padded(*args), strict=True):
         torch.testing.assert_close(ours, theirs)
 

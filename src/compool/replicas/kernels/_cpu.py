@@ -8,11 +8,11 @@ from torch import Tensor
 from compool.ops._cpu.arrays import empty_like, ends_of, ready
 from compool.replicas.kernels import _cpu_loops as loops
 from compool.replicas.kernels import _torch
-from compool.replicas.kernels.unions import checked_room
+from compool.replicas.kernels.unions import checked_capacity
 
 
 def _rows(like: Tensor, number: int, ptr: Tensor) -> Tensor:
-    """Room for rows of segments; those of none are zeros."""
+    """An array for rows of segments; rows of none are zeros."""
     out = empty_like(like, number)
     out[int(ptr[-1]) :].zero_()
     return out
@@ -21,7 +21,7 @@ def _rows(like: Tensor, number: int, ptr: Tensor) -> Tensor:
 def gather_graphs(
     which: Tensor, node_ptr: Tensor, edge_ptr: Tensor, row_ptr: Tensor, edge_index: Tensor, nodes: int, edges: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    nodes, edges = checked_room(which, node_ptr, edge_ptr, nodes, edges)
+    nodes, edges = checked_capacity(which, node_ptr, edge_ptr, nodes, edges)
     graph_ptr = torch.empty(which.size(0) + 1, dtype=torch.long)
     node, rows = empty_like(node_ptr, nodes), empty_like(node_ptr, nodes + 1)
     out = torch.from_numpy(np.zeros((2, edges), edge_index.numpy().dtype))

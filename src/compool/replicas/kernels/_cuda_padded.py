@@ -1,4 +1,4 @@
-"""Pooling of graphs with room for more on a GPU, where nothing comes to the host."""
+"""Pooling of padded graphs on a GPU, where nothing comes to the host."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""The GPU kernels of graphs with room for more, of which no size changes: see `_triton_kernels`."""
+"""The GPU kernels of padded graphs, of which no size changes: see `_cuda_kernels`."""
 
 import triton.language as tl
 

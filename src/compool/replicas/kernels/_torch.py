@@ -5,17 +5,16 @@ from itertools import pairwise
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.utils import softmax
 
 from compool.ops import _dispatch
 from compool.replicas.kernels._dispatch import ReplicaKernels, kernels_for
-from compool.replicas.kernels.unions import checked_room, segment_sizes
+from compool.replicas.kernels.unions import checked_capacity, segment_sizes
 
 
 def gather_graphs(
     which: Tensor, node_ptr: Tensor, edge_ptr: Tensor, row_ptr: Tensor, edge_index: Tensor, nodes: int, edges: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    nodes, edges = checked_room(which, node_ptr, edge_ptr, nodes, edges)
+    nodes, edges = checked_capacity(which, node_ptr, edge_ptr, nodes, edges)
     graph_ptr, _, node = _gather(node_ptr, which, nodes)
     _, graph, edge = _gather(edge_ptr, which, edges)
     shift = F.pad(graph_ptr[:-1], (0, 1)).to(edge_index.dtype)  # the padding is one graph more
@@ -24,13 +23,13 @@ def gather_graphs(
     return graph_ptr, node, F.pad(torch.cumsum(degree[node], 0), (1, 0)), out + shift[graph]
 
 
-def _gather(ptr: Tensor, which: Tensor, room: int) -> tuple[Tensor, Tensor, Tensor]:
+def _gather(ptr: Tensor, which: Tensor, capacity: int) -> tuple[Tensor, Tensor, Tensor]:
     """Where each chosen segment begins in the result; the segment at each of its places, and the element of the source.
 
-    The result has the size of `room`, and its end is a segment more, each place of which is the source's end.
+    The result has the size of `capacity`, and its end is a segment more, each place of which is the source's end.
     """
     offset = F.pad(torch.cumsum(segment_sizes(ptr, which), 0), (1, 0))
-    segment = torch.repeat_interleave(torch.diff(offset, append=offset.new_full((1,), room)), output_size=room)
+    segment = torch.repeat_interleave(torch.diff(offset, append=offset.new_full((1,), capacity)), output_size=capacity)
     place = torch.arange(segment.size(0), device=ptr.device)
     found = place + F.pad(ptr[which] - offset[:-1], (0, 1))[segment]
     return offset, segment, torch.where(place < offset[-1], found, ptr[-1])
@@ -180,6 +179,8 @@ def activate_backward(grad: Tensor, out: Tensor, ptr: Tensor, probability: Tenso
 def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
     there = torch.arange(edge_index.size(1), device=ends.device) < row_ptr[-1]
     raw = (ends[0].index_select(0, edge_index[0]) + ends[1].index_select(0, edge_index[1])).where(there, -torch.inf)
+    from torch_geometric.utils import softmax  # takes seconds to import, and is rarely needed
+
     share: Tensor = softmax(raw, edge_index[1].long(), num_nodes=ends.size(1))
     return share.where(there, 0)
 

@@ -40,7 +40,7 @@ def row_pointer(edge_index: Tensor, num_nodes: int) -> Tensor:
 
 
 class PaddedCoarse(NamedTuple):
-    """The coarse graph in as much room as the fine one has."""
+    """The coarse graph, padded to the size of the fine one."""
 
     merged: Tensor
     """Mask [E] of the edges whose ends become one supernode."""
@@ -60,9 +60,9 @@ def coarsen_padded(
     self_loops: bool = False,
     span: int | None = None,
 ) -> PaddedCoarse:
-    """:func:`coarsen` of a graph with room for more, into one with as much room: no size changes.
+    """:func:`coarsen` of a padded graph into one of the same size: no size depends on what merges.
 
-    Nothing comes to the host, so that a CUDA graph can capture it. Room for nodes is nodes without edges after the
+    Nothing comes to the host, so that a CUDA graph can capture it. Padding is nodes without edges after the
     others; they come out as supernodes after the others. An edge whose score is NaN merges its ends, so that NaN shows
     in their weights; here nobody can raise.
 
@@ -148,7 +148,7 @@ _contract_padded = operator(
 
 
 class PaddedContraction(NamedTuple):
-    """The pairs and single nodes that result, by first member, in as much room as the nodes had."""
+    """The pairs and single nodes that result, by first member, padded to the number of nodes."""
 
     cluster: Tensor
     """The supernode of each node [N]."""
@@ -165,7 +165,7 @@ class PaddedContraction(NamedTuple):
 def contract_padded(
     edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, graph_ptr: Tensor, span: int | None = None
 ) -> PaddedContraction:
-    """:func:`contract` and :func:`connect` on a graph with room for more: see :func:`coarsen_padded`.
+    """:func:`contract` and :func:`connect` on a padded graph: see :func:`coarsen_padded`.
 
     Args:
         edge_score: scores [E].
@@ -185,9 +185,9 @@ def contract_padded(
     return PaddedContraction(*_contract_padded(edge_score.detach(), edge_index, row_ptr, graph_ptr, span))
 
 
-def merge_padded_pairs(x: Tensor, edge_score: Tensor, parts: PaddedContraction, room: int | None = None) -> Tensor:
-    """:func:`merge_pairs` of a padded graph: features [N, d], or those of the first `room` supernodes."""
-    chosen = parts.chosen[:room]
+def merge_padded_pairs(x: Tensor, edge_score: Tensor, parts: PaddedContraction, capacity: int | None = None) -> Tensor:
+    """:func:`merge_pairs` of a padded graph: features [N, d], or those of the first `capacity` supernodes."""
+    chosen = parts.chosen[:capacity]
     spread = torch.arange(chosen.size(0), device=x.device) % max(edge_score.size(0), 1)  # not all from one place
     score = edge_score.index_select(0, torch.where(chosen < 0, spread, chosen))
     return scale_pairs(x, torch.where(chosen < 0, 1.0, score), parts.cluster)

@@ -45,7 +45,7 @@ def gather_graphs(
     edge_ptr: Tensor,
     row_ptr: Tensor,
     edge_index: Tensor,
-    room: tuple[int, int] | None = None,
+    capacity: tuple[int, int] | None = None,
 ) -> Gathered:
     """Put graphs of a set together.
 
@@ -55,8 +55,8 @@ def gather_graphs(
         edge_ptr: and the edges ``edge_ptr[g]:edge_ptr[g + 1]``.
         row_ptr: node i of the set has the edges ``row_ptr[i]:row_ptr[i + 1]``.
         edge_index: the edges of the set, numbered within their graph.
-        room: for so many nodes and edges, which must suffice; on a GPU, no size comes to the host, and nobody checks.
-            By default, as many as there are.
+        capacity: numbers of nodes and edges to pad to; by default, as many as there are. On a GPU it is not checked
+            that they suffice, as no size comes to the host.
 
     Example:
         >>> node_ptr, edge_ptr = torch.tensor([0, 2, 3]), torch.tensor([0, 2, 2])  # an edge, and a node
@@ -68,22 +68,23 @@ def gather_graphs(
         tensor([[1, 2, 3, 4],
                 [2, 1, 4, 3]])
     """
-    nodes, edges = (-1, -1) if room is None else room
+    nodes, edges = (-1, -1) if capacity is None else capacity
     return Gathered(*_gather_graphs(which, node_ptr, edge_ptr, row_ptr, edge_index, nodes, edges))
 
 
-def checked_room(which: Tensor, node_ptr: Tensor, edge_ptr: Tensor, nodes: int, edges: int) -> tuple[int, int]:
-    """Room for the nodes and edges of graphs: as given, if it suffices; −1: as much as there must be.
+def checked_capacity(which: Tensor, node_ptr: Tensor, edge_ptr: Tensor, nodes: int, edges: int) -> tuple[int, int]:
+    """The capacity for the nodes and edges of graphs: as given, if it suffices; −1: what they need.
 
     Example:
-        >>> checked_room(torch.tensor([1, 1]), torch.tensor([0, 2, 5]), torch.tensor([0, 2, 6]), -1, -1)
+        >>> checked_capacity(torch.tensor([1, 1]), torch.tensor([0, 2, 5]), torch.tensor([0, 2, 6]), -1, -1)
         (6, 8)
     """
     need = [int(segment_sizes(ptr, which).sum()) for ptr in (node_ptr, edge_ptr)]
-    room = [there if size == -1 else size for there, size in zip(need, (nodes, edges), strict=True)]
-    if need[0] > room[0] or need[1] > room[1]:
-        raise ValueError(f"the graphs have {need[0]} nodes and {need[1]} edges, and room for {room[0]} and {room[1]}")
-    return room[0], room[1]
+    capacity = [there if size == -1 else size for there, size in zip(need, (nodes, edges), strict=True)]
+    if need[0] > capacity[0] or need[1] > capacity[1]:
+        given = f"{capacity[0]} and {capacity[1]}"
+        raise ValueError(f"the graphs have {need[0]} nodes and {need[1]} edges, more than the capacity of {given}")
+    return capacity[0], capacity[1]
 
 
 def segment_sizes(ptr: Tensor, which: Tensor) -> Tensor:

@@ -9,12 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from compool.cli import app
+from compool.report.formats import as_csv
+from compool.report.results import collect
+from compool.report.tables import accuracy
 from compool.study import Store
 from compool.study.columns import JSON
-from compool.study.export import read_csv, write_csv
-from compool.study.formats import as_csv
-from compool.study.results import collect
-from compool.study.tables import accuracy
+from compool.study.csv_files import read_csv, write_csv
 from tests.study.test_store import example as run
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compool.study.levels import Level, Shown, centres
-from compool.study.plotting import STYLE, canvas
+from compool.report.levels import Level, Shown, centres
+from compool.report.plotting import STYLE, canvas
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +20,7 @@ def draw(shown: Shown) -> "Figure":
 
     Example:
         >>> from compool import data, nn
-        >>> from compool.study.levels import look
+        >>> from compool.report.levels import look
         >>> shown = look(nn.Network("PCL", 4, hidden=8, num_classes=3), data.communities(9), 0)
         >>> len(draw(shown).axes)  # before, after, and the scale of scores
         3

@@ -9,51 +9,51 @@ import torch
 
 from compool import study
 from compool.data import communities, split, write_splits
-from compool.study import networks
-from compool.study.results import collect
-from tests.study.blocks import small
+from compool.report import networks
+from compool.report.results import collect
+from tests.study.blocks import CPU, small
 
 pytestmark = pytest.mark.usefixtures("few_graphs")
 
 
 def test_runs_are_stored_and_gaps_filled(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
-    blocks = study.plan([small()], 5, 0, path, device="cpu", size=2)
+    blocks = study.plan([small()], 5, 0, path, resources=CPU, size=2)
     assert [block.replicas for block in blocks] == [(0, 1), (2, 3), (4,)]
     assert not path.exists()  # a plan writes nothing
     store = study.Store(path)
-    list(study.run_here(blocks[1:2], store))
-    again = study.plan([small()], 5, 0, path, device="cpu", size=2)
+    list(study.train_here(blocks[1:2], store))
+    again = study.plan([small()], 5, 0, path, resources=CPU, size=2)
     assert [block.replicas for block in again] == [(0, 1), (4,)]
-    list(study.run_here(again, store))
-    assert study.plan([small()], 5, 0, path, device="cpu") == []
+    list(study.train_here(again, store))
+    assert study.plan([small()], 5, 0, path, resources=CPU) == []
     assert [run.replica for run in store.runs()] == [0, 1, 2, 3, 4]
-    assert len(study.plan([small(lr=0.5)], 5, 0, path, device="cpu", size=5)) == 1  # other settings: another run
-    assert len(study.plan([small()], 5, 1, path, device="cpu", size=5)) == 1  # another seed
+    assert len(study.plan([small(lr=0.5)], 5, 0, path, resources=CPU, size=5)) == 1  # other settings: another run
+    assert len(study.plan([small()], 5, 1, path, resources=CPU, size=5)) == 1  # another seed
 
 
 def test_a_damaged_run_is_trained_again(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
-    list(study.run_here(study.plan([small()], 3, 0, path, device="cpu"), study.Store(path)))
+    list(study.train_here(study.plan([small()], 3, 0, path, resources=CPU), study.Store(path)))
     runs = list(study.Store(path).runs())
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE runs SET test = test / 2 + 0.1 WHERE replica = 1")
-    (block,) = study.plan([small()], 3, 0, path, device="cpu")
+    (block,) = study.plan([small()], 3, 0, path, resources=CPU)
     assert block.replicas == (1,)
-    list(study.run_here([block], study.Store(path)))
+    list(study.train_here([block], study.Store(path)))
     again = list(study.Store(path).runs())
     assert [run.replica for run in again] == [0, 1, 2]
     assert again[1].test == runs[1].test
-    assert study.plan([small()], 3, 0, path, device="cpu") == []
+    assert study.plan([small()], 3, 0, path, resources=CPU) == []
 
 
 def test_a_sweep_is_one_training(tmp_path: Path) -> None:
     path, wanted = tmp_path / "study.sqlite", {"epochs": 2, "hidden": 4}
     swept = study.variants("component", "communities", settings=["lr=1e-3,0.01", "dropout=0,0.5"], **wanted)
-    (block,) = study.plan(swept, 2, 0, path, device="cpu", workers=1)
+    (block,) = study.plan(swept, 2, 0, path, resources=CPU)
     assert block.replicas == (0, 1) * 4
     store = study.Store(path)
-    list(study.run_here(block.halves(), store))
+    list(study.train_here(block.halves(), store))
     runs = list(store.runs())
     assert {(run.recipe, run.replica) for run in runs} == {
         (f"fast lr={lr} dropout={dropout}", replica)
@@ -61,13 +61,13 @@ def test_a_sweep_is_one_training(tmp_path: Path) -> None:
         for dropout in (0, 0.5)
         for replica in (0, 1)
     }
-    assert study.plan(swept, 2, 0, path, device="cpu") == []
+    assert study.plan(swept, 2, 0, path, resources=CPU) == []
     (alone,) = study.train_block(study.Block(swept[3], 0, (1,)))  # as if trained by itself
     (same,) = (run for run in runs if run.recipe_checksum == swept[3].checksum and run.replica == 1)
     assert alone.curves["loss"] == pytest.approx(same.curves["loss"], abs=1e-4)
     assert same.settings["lr"] == 0.01
     others = study.variants("component", "communities", settings=["hidden=4,8"], epochs=2)
-    assert len(study.plan(others, 2, 0, path, device="cpu", workers=1)) == 2  # not of one shape: two trainings
+    assert len(study.plan(others, 2, 0, path, resources=CPU)) == 2  # not of one shape: two trainings
 
 
 @pytest.mark.parametrize("method", study.METHODS)
@@ -102,12 +102,12 @@ def test_splits_may_come_from_files(tmp_path: Path) -> None:
     drawn = [split(graphs, replica, seed=8) for replica in range(2)]
     write_splits(path, graphs, drawn)
     recipe = small(splits=str(path))
-    (block,) = study.plan([recipe], 2, 0, tmp_path / "study.sqlite", device="cpu", workers=1)
+    (block,) = study.plan([recipe], 2, 0, tmp_path / "study.sqlite", resources=CPU)
     assert [run.split_checksum for run in study.train_block(block)] == [one.checksum for one in drawn]
     with pytest.raises(ValueError, match=r"splits\.json has 2 splits, enough for --replicas 2; got 3"):
-        study.plan([recipe], 3, 0, tmp_path / "study.sqlite", device="cpu")
+        study.plan([recipe], 3, 0, tmp_path / "study.sqlite", resources=CPU)
     with pytest.raises(ValueError, match="or a file or folder of splits; folds is not there"):
-        study.plan([small(splits="folds")], 3, 0, tmp_path / "study.sqlite", device="cpu")
+        study.plan([small(splits="folds")], 3, 0, tmp_path / "study.sqlite", resources=CPU)
 
 
 def test_runs_know_their_data(
@@ -118,13 +118,13 @@ def test_runs_know_their_data(
     store = study.Store(path)
     for graphs in (first, other):
         monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder, graphs=graphs: graphs)
-        blocks = study.plan([small()], 2, 0, path, device="cpu", workers=1)
+        blocks = study.plan([small()], 2, 0, path, resources=CPU)
         assert [block.replicas for block in blocks] == [(0, 1)]
-        list(study.run_here(blocks, store))
-        assert study.plan([small()], 2, 0, path, device="cpu") == []
+        list(study.train_here(blocks, store))
+        assert study.plan([small()], 2, 0, path, resources=CPU) == []
     assert sorted(run.data_checksum for run in store.runs()) == sorted([first.checksum, other.checksum] * 2)
     assert caplog.messages[0] == (
-        f"{path} has 2 runs of other data of the name communities: they do not count, and reports show them apart"
+        f"{path} has 2 runs of other data named communities: they do not count, and reports show them separately"
     )
     rows = collect(store.runs()).rows
     assert sorted(len(row.results["component"].runs) for row in rows) == [2, 2]
@@ -147,9 +147,9 @@ def test_runs_know_the_contents_of_their_splits(tmp_path: Path) -> None:
             else:
                 write_splits(path, graphs, [parts])
             recipe = small(splits=str(path), epochs=1)
-            (block,) = study.plan([recipe], 1, 0, store.path, device="cpu", workers=1)
-            ((run,),) = study.run_here([block], store)
-            assert study.plan([recipe], 1, 0, store.path, device="cpu") == []
+            (block,) = study.plan([recipe], 1, 0, store.path, resources=CPU)
+            ((run,),) = study.train_here([block], store)
+            assert study.plan([recipe], 1, 0, store.path, resources=CPU) == []
             seen.add(run.splits_checksum)
         assert len(seen) == 2
         assert "" not in seen
@@ -168,9 +168,9 @@ def test_a_block_that_does_not_fit_is_halved(tmp_path: Path, monkeypatch: pytest
             raise torch.OutOfMemoryError
         return real(block)
 
-    monkeypatch.setattr("compool.study.run.train_block", narrow)
+    monkeypatch.setattr("compool.study.training.train_block", narrow)
     store = study.Store(tmp_path / "study.sqlite")
-    stored = list(study.run_here([study.Block(small(), 0, (0, 1, 2))], store))
+    stored = list(study.train_here([study.Block(small(), 0, (0, 1, 2))], store))
     assert [len(runs) for runs in stored] == [1, 1, 1]
     assert len(list(store.runs())) == 3
 
@@ -178,15 +178,14 @@ def test_a_block_that_does_not_fit_is_halved(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"number": 0}, "replicas must be at least 1, got 0"),
+        ({"num_replicas": 0}, "replicas must be at least 1, got 0"),
         ({"size": 0}, "block must be at least 1, got 0"),
-        ({"workers": 0}, "workers must be at least 1, got 0"),
-        ({"device": "tpu"}, "device must be cpu, cuda or auto; got tpu"),
+        ({"seed": -1}, "seed must be a whole number"),
     ],
 )
 def test_wrong_plans(changes: dict[str, object], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
-        study.plan(**{"recipes": [small()], "number": 2, "seed": 0, "store": tmp_path / "s"} | changes)
+        study.plan(**{"recipes": [small()], "num_replicas": 2, "seed": 0, "store": tmp_path / "s"} | changes)
 
 
 def test_workers_store_what_one_process_does(tmp_path: Path) -> None:
@@ -195,7 +194,7 @@ def test_workers_store_what_one_process_does(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     blocks = [study.Block(recipe, 0, (replica,)) for replica in range(2)]
     seen: list[tuple[int, ...]] = []
-    list(study.execute(blocks, path, workers=2, report=lambda block, epoch, curves: seen.append(block.replicas)))
+    list(study.execute(blocks, path, workers=2, on_epoch=lambda block, epoch, curves: seen.append(block.replicas)))
     assert sorted(seen) == [(0,), (1,)]
     assert [run.replica for run in study.Store(path).runs()] == [0, 1]
 
@@ -211,4 +210,4 @@ def test_a_worker_that_is_killed_is_told_in_a_line(tmp_path: Path) -> None:
         raise OSError("no terminal")
 
     with pytest.raises(RuntimeError, match=r"a worker was killed, for want of memory perhaps: .*--block"):
-        list(study.execute(blocks, tmp_path / "study.sqlite", workers=2, report=kill))
+        list(study.execute(blocks, tmp_path / "study.sqlite", workers=2, on_epoch=kill))

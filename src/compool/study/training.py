@@ -13,39 +13,42 @@ import torch
 
 import compool
 from compool import data, replicas
+from compool.nn.settings import GINSettings, NetworkSettings
+from compool.replicas import initial
 from compool.replicas.trainer import Curves, Settings, train
 from compool.study import checkpoint, planning
 from compool.study.planning import Block
 from compool.study.recipe import Recipe
 from compool.study.store import Run, Store
 
-Report = Callable[[Block, int, Curves], None]
+OnEpoch = Callable[[Block, int, Curves], None]
+"""Called after each epoch with the block, the epoch and the curves so far."""
 
 
 def train_block(
     block: Block,
-    report: Report | None = None,
+    on_epoch: OnEpoch | None = None,
     graphs: data.GraphSet | None = None,
     keep: Callable[[replicas.Network | replicas.GIN], None] | None = None,
 ) -> list[Run]:
-    """Train the replicas of a block; their runs. Whoever calls this stores them, with :func:`finish`.
+    """Train the replicas of a block and return their runs. Whoever calls this stores them, with :func:`finish`.
 
-    If the block has a checkpoint, it goes on from there, and writes it anew from time to time.
+    If the block has a checkpoint, training resumes from it. Checkpoints are written from time to time.
 
     Args:
         block: what to train.
-        report: called after each epoch with the block, the epoch and the curves so far.
-        graphs: the block's data set, if it is at hand; by default it is loaded.
+        on_epoch: called after each epoch.
+        graphs: the block's data set; by default it is loaded.
         keep: called with the networks as the last epoch left them.
     """
-    recipe, start = block.recipe, time.perf_counter()
+    recipe, began = block.recipe, time.perf_counter()
     graphs = planning.load(recipe, block.folder) if graphs is None else graphs
     features = data.features(graphs, recipe.features)
     splits = planning.splits(block.recipe, graphs, block.seed, block.replicas)
     streams = [_stream(graphs.name, block.seed, replica) for replica in block.replicas]
     networks = [
-        _network(one, features.width, graphs.num_classes, int(weights))
-        for one, (weights, _) in zip(block.recipes, streams, strict=True)
+        _network(variant.network_settings(features.width, graphs.num_classes), int(weights))
+        for variant, (weights, _) in zip(block.recipes, streams, strict=True)
     ]
     checksums = [_weights_checksum(network) for network in networks]
     stack = replicas.stack(networks).to(block.device)
@@ -59,17 +62,17 @@ def train_block(
         recipe.optimizer == "adamw",
         recipe.shuffle,
     )
-    told = None if report is None else lambda epoch, curves: report(block, epoch, curves)
+    of_block = None if on_epoch is None else lambda epoch, curves: on_epoch(block, epoch, curves)
     device = _device_name(block.device)
     saved = None
     if block.checkpoint is not None:
         origin = checkpoint.origin(graphs.checksum, [one.checksum for one in splits], checksums, device, _versions())
         saved = checkpoint.Checkpoint(block.checkpoint, block.members, block.seed, origin)
-    everything = replicas.Graphs(graphs, features, block.device)
-    noted, note = (saved.read(), saved.write) if saved else (None, None)
-    trained = train(stack, everything, splits, keys, settings, told, noted, note)
-    seconds = time.perf_counter() - start + (saved.earlier if saved else 0.0)
-    common = _about(block, graphs, networks[0], device, seconds / len(splits))
+    on_device = replicas.Graphs(graphs, features, block.device)
+    start, save = (saved.read(), saved.write) if saved else (None, None)
+    trained = train(stack, on_device, splits, keys, settings, of_block, start, save)
+    seconds = time.perf_counter() - began + (saved.earlier if saved else 0.0)
+    common = _about(block, graphs, device, seconds / len(splits))
     if keep is not None:
         keep(stack)
     runs, names = list[Run](), [field.name for field in fields(Curves)]
@@ -92,8 +95,7 @@ def train_block(
 
 def failed_block(block: Block, graphs: data.GraphSet, reason: str) -> list[Run]:
     """The runs of a block that could not be trained."""
-    network = block.recipe.network(data.features(graphs, block.recipe.features).width, graphs.num_classes)
-    common = _about(block, graphs, network, block.device, 0.0) | {"status": "failed", "reason": reason, "node": ""}
+    common = _about(block, graphs, block.device, 0.0) | {"status": "failed", "reason": reason, "node": ""}
     nothing: dict[str, Any] = {"test": None, "validation": None, "epoch": None, "kept": [], "curves": {}}
     splits = planning.splits(block.recipe, graphs, block.seed, block.replicas)
     return [
@@ -116,18 +118,17 @@ def _split(split: data.Split) -> dict[str, Any]:
     }
 
 
-def _about(
-    block: Block, graphs: data.GraphSet, network: torch.nn.Module, device: str, seconds: float
-) -> dict[str, Any]:
+def _about(block: Block, graphs: data.GraphSet, device: str, seconds: float) -> dict[str, Any]:
     """What the runs of a block have in common."""
     recipe = block.recipe
+    settings = recipe.network_settings(data.features(graphs, recipe.features).width, graphs.num_classes)
     return {
         "dataset": recipe.dataset,
         "data_checksum": graphs.checksum,
         "splits_checksum": planning.splits_checksum(recipe),
         "method": recipe.method,
         "seed": block.seed,
-        "parameters": sum(parameter.numel() for parameter in network.parameters()),
+        "parameters": settings.num_parameters,
         "seconds": seconds,
         "block": len(block.replicas),
         "device": device,
@@ -147,7 +148,9 @@ def finish(block: Block, runs: list[Run], store: Store) -> None:
     checkpoint.remove(checkpoint.folder(store.path), block.members, block.seed)
 
 
-def run_here(blocks: Sequence[Block], store: Store, report: Report | None = None) -> Generator[list[Run], None, None]:
+def train_here(
+    blocks: Sequence[Block], store: Store, on_epoch: OnEpoch | None = None
+) -> Generator[list[Run], None, None]:
     """Train blocks one after another in this process, and store each when it is finished.
 
     A block that is too large for the memory of a GPU is halved.
@@ -156,7 +159,7 @@ def run_here(blocks: Sequence[Block], store: Store, report: Report | None = None
     while todo:
         block = todo.pop(0)
         try:
-            runs = train_block(block, report)
+            runs = train_block(block, on_epoch)
         except (MemoryError, torch.OutOfMemoryError):
             if len(block.replicas) == 1:
                 raise
@@ -173,11 +176,11 @@ def _stream(name: str, seed: int, replica: int) -> np.ndarray:
     return words.generate_state(2, np.uint64).astype(np.int64)
 
 
-def _network(recipe: Recipe, width: int, classes: int, seed: int) -> torch.nn.Module:
+def _network(settings: NetworkSettings | GINSettings, seed: int) -> torch.nn.Module:
     """The network with the initial weights of a seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return recipe.network(width, classes)
+        return initial.network(settings)
 
 
 def _weights_checksum(network: torch.nn.Module) -> str:

@@ -17,11 +17,11 @@ import torch
 
 from compool.data import GraphSet
 from compool.replicas.trainer import Curves
-from compool.study import planning, run
-from compool.study.planning import Block, Place
-from compool.study.run import Report
+from compool.study import planning, training
+from compool.study.planning import Block, Resources
 from compool.study.schedule import Lost, schedule
 from compool.study.store import Run, Store
+from compool.study.training import OnEpoch
 from compool.study.workers import from_rows, last_rows
 
 _log = logging.getLogger(__name__)
@@ -63,8 +63,8 @@ def connected(address: str, workers: int | None = None) -> Iterator[None]:
         ray.shutdown()
 
 
-def survey(device: str = "auto", workers: int | None = None) -> Place:
-    """What there is room for in the cluster; for :func:`compool.study.plan`."""
+def cluster_resources(device: str = "auto", workers: int | None = None) -> Resources:
+    """The resources of the cluster, for :func:`compool.study.plan`."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -77,11 +77,12 @@ def survey(device: str = "auto", workers: int | None = None) -> Place:
     if not cpus:
         raise ValueError("the Ray cluster has no CPU for tasks")
     if device == "cpu":
-        return Place(device, workers or cpus, min(int(has["memory"] / has["CPU"]) for _, has in nodes if "CPU" in has))
+        memory = min(int(has["memory"] / has["CPU"]) for _, has in nodes if "CPU" in has)
+        return Resources(device, workers or cpus, memory, checkpoints=False)
     ask = ray.remote(num_cpus=0, num_gpus=0.01)(_gpu_memory)
     there = [NodeAffinitySchedulingStrategy(node, soft=False) for node, has in nodes if "GPU" in has]
     memory = min(ray.get([ask.options(scheduling_strategy=one).remote() for one in there]))
-    return Place(device, workers or gpus, int(memory * gpu_share(workers, gpus)))
+    return Resources(device, workers or gpus, int(memory * gpu_share(workers, gpus)), checkpoints=False)
 
 
 def gpu_share(workers: int | None, gpus: int) -> float:
@@ -95,7 +96,7 @@ def gpu_share(workers: int | None, gpus: int) -> float:
 
 
 def execute(
-    blocks: Sequence[Block], store: Path, workers: int | None = None, report: Report | None = None
+    blocks: Sequence[Block], store: Path, workers: int | None = None, on_epoch: OnEpoch | None = None
 ) -> Generator[list[Run], None, None]:
     """Train blocks as tasks of the cluster, and store each when it is finished, in this process.
 
@@ -106,7 +107,7 @@ def execute(
         blocks: what to train.
         store: the study's file.
         workers: blocks that train at the same time; by default one a GPU, or one a CPU.
-        report: called with a block, an epoch and its curves, at most twice a second for each block.
+        on_epoch: called after epochs, at most twice a second per block.
     """
     import ray
     from ray.util.queue import Queue
@@ -128,7 +129,7 @@ def execute(
         task, key = work, mailbox.expect(block)
         if any(avoid) and (others := _others(ray.nodes(), avoid, needs)):  # soft: if that is lost, too, any will do
             task = work.options(scheduling_strategy=NodeAffinitySchedulingStrategy(others[0], soft=True))
-        often = max(OFTEN, room() / MESSAGES)
+        often = max(OFTEN, capacity() / MESSAGES)
         reference = task.remote(block, sets[block.source], key, queue, often)
         future: Future[list[Run]] = reference.future()
         tasks[future] = (key, reference)
@@ -149,10 +150,10 @@ def execute(
             node = mailbox.node(key)
             raise Lost(f"{type(error).__name__} on node {node or 'unknown'}", node) from None
 
-    room = _room(workers, needs)
-    with _Mailbox(queue, report) as mailbox:
+    capacity = _capacity(workers, needs)
+    with _Mailbox(queue, on_epoch) as mailbox:
         try:
-            yield from schedule(blocks, Store(store), submit, room, result)
+            yield from schedule(blocks, Store(store), submit, capacity, result)
         finally:
             for _, reference in tasks.values():
                 ray.cancel(reference, force=True)
@@ -161,8 +162,8 @@ def execute(
 class _Mailbox:
     """Where tasks say where they are and how far they are; a thread reads it."""
 
-    def __init__(self, queue: Any, report: Report | None) -> None:
-        self.queue, self.report = queue, report
+    def __init__(self, queue: Any, on_epoch: OnEpoch | None) -> None:
+        self.queue, self.on_epoch = queue, on_epoch
         self.blocks: list[Block] = []
         self.nodes: dict[int, str] = {}
         self.lock = threading.Lock()
@@ -175,7 +176,7 @@ class _Mailbox:
         return len(self.blocks) - 1
 
     def node(self, key: int) -> str:
-        """The node that a task said it was on; empty if it did not come so far."""
+        """The node that a task runs on; empty if it has not started."""
         self._read()
         return self.nodes.get(key, "")
 
@@ -200,10 +201,10 @@ class _Mailbox:
             for key, node, epoch, rows in self.queue.get_nowait_batch(self.queue.size()):
                 self.nodes[key] = node
                 try:
-                    if epoch and self.report is not None:
-                        self.report(self.blocks[key], epoch, from_rows(rows))
-                except Exception:  # tasks go on, and their messages must be read
-                    _log.exception("the report of an epoch failed")
+                    if epoch and self.on_epoch is not None:
+                        self.on_epoch(self.blocks[key], epoch, from_rows(rows))
+                except Exception:  # tasks continue, and their messages must be read
+                    _log.exception("reporting an epoch failed")
 
 
 def _work(block: Block, graphs: GraphSet, key: int, queue: Any, often: float) -> list[Run]:
@@ -214,19 +215,19 @@ def _work(block: Block, graphs: GraphSet, key: int, queue: Any, often: float) ->
     node, gpus = context.get_node_id(), context.get_accelerator_ids().get("GPU", [])
     queue.put((key, node, 0, []))  # waits until it has arrived, so that the node is known if all is lost
     torch.set_num_threads(1)
-    told = time.monotonic()
+    sent = time.monotonic()
 
-    def tell(block: Block, epoch: int, curves: Curves) -> None:
-        nonlocal told
+    def on_epoch(block: Block, epoch: int, curves: Curves) -> None:
+        nonlocal sent
         message = (key, node, epoch, last_rows(curves))
         if epoch == block.recipe.epochs:
             queue.put(message)  # in order, so that all have arrived when the result does
-        elif time.monotonic() - told > often:
-            told = time.monotonic()
+        elif time.monotonic() - sent > often:
+            sent = time.monotonic()
             queue.actor.put_nowait.remote(message)  # does not wait
 
     name = " ".join([platform.node(), node[:12], *(f"GPU {gpu}" for gpu in gpus)])
-    return [replace(one, node=name) for one in run.train_block(block, tell, graphs)]
+    return [replace(one, node=name) for one in training.train_block(block, on_epoch, graphs)]
 
 
 def _others(nodes: Sequence[dict[str, Any]], avoid: Sequence[str], needs: dict[str, float]) -> list[str]:
@@ -237,8 +238,8 @@ def _others(nodes: Sequence[dict[str, Any]], avoid: Sequence[str], needs: dict[s
     return [one["NodeID"] for one in able if one["NodeID"] not in avoid]
 
 
-def _room(workers: int | None, needs: dict[str, float]) -> Callable[[], int]:
-    """How many blocks may be under way: so many workers, or as many as the cluster can train now if that is less.
+def _capacity(workers: int | None, needs: dict[str, float]) -> Callable[[], int]:
+    """How many blocks may be trained at the same time: the workers, or as many as the cluster can train now if fewer.
 
     Not one more: for a task that waits, Ray starts a worker, ends it a second later as there is nothing to do for it,
     and starts the next. Each loads its libraries, and training takes twice as long meanwhile.
@@ -247,7 +248,7 @@ def _room(workers: int | None, needs: dict[str, float]) -> Callable[[], int]:
 
     most, looked = 0, -SURVEYED
 
-    def room() -> int:
+    def capacity() -> int:
         nonlocal most, looked
         if time.monotonic() - looked >= SURVEYED:
             looked, has = time.monotonic(), ray.cluster_resources()
@@ -255,7 +256,7 @@ def _room(workers: int | None, needs: dict[str, float]) -> Callable[[], int]:
             most = max(1, slots if workers is None else min(workers, slots))
         return most
 
-    return room
+    return capacity
 
 
 def _gpu_memory() -> int:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compool.data import paper
-from compool.study.pick import BEST, HOW, at_epoch, check, lacks
+from compool.report.pick import BEST, HOW, at_epoch, check, lacks
+from compool.report.same_data import separate_data
+from compool.report.statistics import LEVEL, TEST_TO_TRAIN, Comparison, Summary, compare, describe, holm, t_test
 from compool.study.recipe import INSTEAD, METHODS
-from compool.study.same_data import separate_data
-from compool.study.statistics import LEVEL, TEST_TO_TRAIN, Comparison, Summary, compare, describe, holm, t_test
 from compool.study.store import Run
 
 OURS = "component"
@@ -185,10 +185,10 @@ class Study:
 def collect(runs: Iterable[Run], pick: str = BEST) -> Study:
     """Sort runs into rows of results, in the order of the paper, and note what is missing, failed or mixed.
 
-    Runs of other data under the name of a data set are another data set: see :mod:`compool.study.same_data`.
+    Runs of other data under the name of a data set are another data set: see :mod:`compool.report.same_data`.
 
     Where runs of one data set, method and recipe have different settings or seeds, those with most runs are taken; of
-    equals, those of the lowest seed, then the latest. `pick` says which epoch counts: see :mod:`compool.study.pick`.
+    equals, those of the lowest seed, then the latest. `pick` says which epoch counts: see :mod:`compool.report.pick`.
 
     Example:
         >>> collect([]).warnings

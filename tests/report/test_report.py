@@ -6,12 +6,13 @@ import pytest
 
 from compool import nn
 from compool.data import communities
-from compool.study import Run, Store, networks, recipe
-from compool.study.page import report_page
-from compool.study.report import report, report_folder
-from compool.study.results import collect
-from compool.study.tables import tables
-from tests.study.test_results import runs, three
+from compool.report import networks
+from compool.report.page import report_page
+from compool.report.results import collect
+from compool.report.tables import tables
+from compool.report.write import report_folder, write_report
+from compool.study import Run, Store, recipe
+from tests.report.test_results import runs, three
 
 BAD = "<img src=x onerror=alert(1)></script><script>alert(2)//"
 VOID = {"meta", "img", "br", "input"}
@@ -41,7 +42,7 @@ class Checked(HTMLParser):
 def made(folder: Path, runs: list[Run]) -> tuple[str, Path]:
     store = Store(folder / "study.sqlite")
     store.add(runs)
-    _, page = report(store.path)
+    _, page = write_report(store.path)
     assert page == report_folder(store.path) / "index.html"
     assert not list(page.parent.rglob(".*"))  # nothing half-written
     return page.read_text(encoding="utf-8"), page.parent
@@ -96,7 +97,7 @@ def test_a_report_replaces_its_own_files_only(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "notes.txt").write_text("mine")
     for _ in range(2):
-        report(store.path, tmp_path / "here")
+        write_report(store.path, tmp_path / "here")
     assert (tmp_path / "here" / "notes.txt").read_text() == "mine"
 
 
@@ -104,21 +105,21 @@ def test_graphs_of_kept_networks_are_shown(tmp_path: Path, monkeypatch: pytest.M
     """Only networks that are there are shown, unless asked for; what cannot be is said."""
     few = communities(9)
     monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: few)
-    monkeypatch.setattr("compool.study.report.figures", lambda study: [])  # tested elsewhere, and slow
+    monkeypatch.setattr("compool.report.write.figures", lambda study: [])  # tested elsewhere, and slow
     monkeypatch.setenv("COMPOOL_CACHE", str(tmp_path))
     settings = vars(recipe("component", "communities"))
     store = Store(tmp_path / "study.sqlite")
     first, *_ = runs("component", [0.5], dataset="communities", settings=settings)
     store.add([first, *runs("component", [0.5], dataset="NOWHERE", settings=settings | {"dataset": "NOWHERE"})])
-    assert "No network is kept of NOWHERE, communities" in report(store.path)[1].read_text()
+    assert "No network is kept of NOWHERE, communities" in write_report(store.path)[1].read_text()
     path = networks.model_path(store.path, first)
     path.parent.mkdir()
     nn.save_network(nn.Network("PCLL", 4, 8, 3), path)
-    study, page = report(store.path, train=True)
+    study, page = write_report(store.path, train=True)
     text = page.read_text()
     assert text.count('"levels":') == 3  # one of each class
     assert "trained again, unknown" in text
     note = "NOWHERE: its graphs are not shown, as NOWHERE is not here; name its folder by --data."
     assert note in text
     assert note in study.warnings  # which the command prints
-    assert not any("shown" in one for one in report(store.path)[0].warnings)
+    assert not any("shown" in one for one in write_report(store.path)[0].warnings)

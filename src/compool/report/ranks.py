@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from compool.study.plotting import canvas, colour_of, shown_as
-from compool.study.results import OURS, Study
-from compool.study.statistics import Ranking, ranking
+from compool.report.plotting import canvas, colour_of, shown_as
+from compool.report.results import OURS, Study
+from compool.report.statistics import Ranking, ranking
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

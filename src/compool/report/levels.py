@@ -1,7 +1,7 @@
 """What a trained network pools in one graph, level by level."""
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -88,7 +88,7 @@ def look(
     if graph.num_nodes > LARGEST:
         raise ValueError(f"graph {index} of {graphs.name} has {graph.num_nodes} nodes; drawn are at most {LARGEST}")
     x = graph.x if features is None else torch.from_numpy(features.dense(nodes))
-    width = int(cast(dict[str, Any], network.settings)["in_channels"])
+    width = cast(nn.Network, network).settings.in_channels
     if x.size(1) != width:
         raise ValueError(f"the network takes {width} features a node, {graphs.name} has {x.size(1)}")
 

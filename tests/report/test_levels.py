@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from compool import ComponentPooling, data, nn, ops
-from compool.study import Store, drawing, networks, recipe, train_block
-from compool.study.levels import centres, layout, look
+from compool.report import drawing, networks
+from compool.report.levels import centres, layout, look
+from compool.report.results import collect
+from compool.study import Store, recipe, train_block
 from compool.study.planning import Block
-from compool.study.results import collect
 from tests.study.test_store import example
 
 
@@ -116,7 +117,7 @@ def test_a_run_trained_again_is_the_run(
     def not_again(*_: object) -> None:
         raise AssertionError("it is kept")
 
-    monkeypatch.setattr("compool.study.run.train_block", not_again)
+    monkeypatch.setattr("compool.study.training.train_block", not_again)
     shown = networks.find("communities", 5, store.path)
     assert shown.about == about
     assert shown.levels[0].cluster.tolist() == look(network, few, 5).levels[0].cluster.tolist()

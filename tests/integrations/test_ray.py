@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 from compool import study
 from compool.cli import app
 from compool.data import communities
-from compool.study import cluster
-from compool.study.cluster import _others
+from compool.integrations import ray as cluster
+from compool.integrations.ray import _others
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray: pip install -c constraints.txt '.[ray]'")
 
@@ -95,7 +95,7 @@ def numbers(path: Path) -> list[study.Run]:
 def test_the_same_numbers_everywhere(nodes: Nodes, folder: Path, tmp_path: Path) -> None:
     recipes = [recipe(method) for method in study.METHODS]
     here, processes, ray = (tmp_path / name for name in ("here", "processes", "ray"))
-    blocks = study.plan(recipes, 3, 5, here, folder, "cpu", size=2)
+    blocks = study.plan(recipes, 3, 5, here, folder, study.local_resources("cpu"), 2)
     list(study.execute(blocks, here, workers=1))
     list(study.execute(blocks, processes, workers=2))
     seen: dict[tuple[str, tuple[int, ...]], int] = {}
@@ -105,11 +105,11 @@ def test_the_same_numbers_everywhere(nodes: Nodes, folder: Path, tmp_path: Path)
         seen[block.recipe.method, block.replicas] = epoch
 
     with cluster.connected(nodes.address):
-        assert cluster.survey("auto", None)[:2] == ("cpu", 2)
+        assert cluster.cluster_resources("auto", None)[:2] == ("cpu", 2)
         with pytest.raises(ValueError, match="and in the cluster; got cuda"):
-            cluster.survey("cuda", None)
-        assert study.plan(recipes, 3, 5, here, folder, "cpu", 2, place=cluster.survey) == []
-        list(cluster.execute(blocks, ray, report=report))
+            cluster.cluster_resources("cuda", None)
+        assert study.plan(recipes, 3, 5, here, folder, cluster.cluster_resources("cpu"), 2) == []
+        list(cluster.execute(blocks, ray, on_epoch=report))
     assert len(numbers(here)) == 9
     assert numbers(here) == numbers(processes) == numbers(ray)
     assert len({run.weights_checksum for run in numbers(ray)}) == 9
@@ -127,7 +127,7 @@ def test_a_node_is_killed(nodes: Nodes, folder: Path, tmp_path: Path, caplog: py
             killed.append(nodes.kill(nodes.training()[0]))
 
     with cluster.connected(nodes.address):
-        list(cluster.execute(blocks, tmp_path / "ray", report=kill))
+        list(cluster.execute(blocks, tmp_path / "ray", on_epoch=kill))
     nodes.add()
     runs = list(study.Store(tmp_path / "ray").runs())
     assert [(run.replica, run.status) for run in runs] == [(0, "done"), (1, "done")]
@@ -149,7 +149,7 @@ def test_a_block_whose_worker_is_lost_each_time(
                     process.kill()
 
     with cluster.connected(nodes.address):
-        (runs,) = cluster.execute([endless], tmp_path / "ray", report=kill)
+        (runs,) = cluster.execute([endless], tmp_path / "ray", on_epoch=kill)
     assert list(study.Store(tmp_path / "ray").runs()) == runs
     assert [(run.replica, run.status) for run in runs] == [(0, "failed"), (1, "failed")]
     assert runs[0].reason.startswith("its worker was lost 4 times; the last time: WorkerCrashedError on node ")
@@ -279,7 +279,7 @@ def test_a_report_that_fails_does_not_end_the_listener(
         queue.waiting = [(second, "c", 1, rows)]
         assert mailbox.node(second) == "c"  # and not in the thread that asks
     assert seen == [((0,), 1), ((1,), 1), ((0,), 2), ((1,), 1)]
-    assert caplog.messages == ["the report of an epoch failed"] * 3
+    assert caplog.messages == ["reporting an epoch failed"] * 3
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

@@ -4,7 +4,7 @@ import math
 import pytest
 
 from compool.data import paper
-from compool.study.statistics import (
+from compool.report.statistics import (
     Summary,
     compare,
     corrected_t_test,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from compool.study.plotting import STYLE, canvas, colour_of, plain, shown_as
-from compool.study.ranks import critical_difference, ranked
-from compool.study.results import Row, Study
+from compool.report.plotting import STYLE, canvas, colour_of, plain, shown_as
+from compool.report.ranks import critical_difference, ranked
+from compool.report.results import Row, Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +21,7 @@ def figures(study: Study) -> "Iterator[tuple[str, Figure]]":
     """Every figure of a study, with its name; those without data are left out.
 
     Example:
-        >>> from compool.study.results import collect
+        >>> from compool.report.results import collect
         >>> list(figures(collect([])))
         []
     """

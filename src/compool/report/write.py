@@ -8,19 +8,19 @@ from pathlib import Path
 from compool import data
 from compool._files import whole
 from compool.data import tu
+from compool.report.drawing import draw
+from compool.report.figures import figures
+from compool.report.formats import as_csv, latex, markdown
+from compool.report.levels import LARGEST, Shown, look
+from compool.report.networks import chosen_run, model_path, network_of, recipe_of, require_same_data
+from compool.report.page import graph_page, report_page
+from compool.report.pick import BEST
+from compool.report.plotting import save, write
+from compool.report.results import Study, collect
+from compool.report.tables import tables
 from compool.study import planning
-from compool.study.drawing import draw
-from compool.study.figures import figures
-from compool.study.formats import as_csv, latex, markdown
-from compool.study.levels import LARGEST, Shown, look
-from compool.study.networks import chosen_run, model_path, network_of, recipe_of, require_same_data
-from compool.study.page import graph_page, report_page
-from compool.study.pick import BEST
-from compool.study.plotting import save, write
-from compool.study.results import Study, collect
-from compool.study.run import Report
 from compool.study.store import Store
-from compool.study.tables import tables
+from compool.study.training import OnEpoch
 
 _log = logging.getLogger(__name__)
 GRAPHS = 3  # of a data set, to look into: the first of each of so many classes
@@ -36,13 +36,13 @@ def report_folder(store: Path) -> Path:
     return store.with_name(f"{store.stem}-report")
 
 
-def report(
+def write_report(
     store: Path,
     out: Path | None = None,
     folder: Path | None = None,
     train: bool = False,
-    said: Callable[[str], None] = lambda text: None,
-    told: Report | None = None,
+    on_status: Callable[[str], None] = lambda text: None,
+    on_epoch: OnEpoch | None = None,
     pick: str = BEST,
 ) -> tuple[Study, Path]:
     """Write the report of a study: tables, figures, and ``index.html``, last. What is there already is replaced.
@@ -52,20 +52,20 @@ def report(
         out: the folder to write to; by default one beside the store.
         folder: where data sets are, to look into graphs.
         train: train a network for each data set that has none kept, to look into its graphs.
-        said: called with what is being done.
-        told: called after each epoch of such a training.
-        pick: which epoch of a training counts: see :data:`~compool.study.pick.PICKS`.
+        on_status: called with what is being done.
+        on_epoch: called after each epoch of such a training.
+        pick: which epoch of a training counts: see :data:`~compool.report.pick.PICKS`.
 
     Returns:
         What is shown, and the page's path.
 
     Example:
         >>> store = Store(getfixture("tmp_path") / "study.sqlite")
-        >>> study, path = report(store.path)
+        >>> study, path = write_report(store.path)
         >>> path.name, study.warnings
         ('index.html', ('There are no runs.',))
     """
-    said("reading the runs")
+    on_status("reading the runs")
     runs = list(Store(store).runs())
     study = collect(runs, pick)
     out = out or report_folder(store)
@@ -74,9 +74,9 @@ def report(
         for ending, text in (("md", markdown(table)), ("tex", latex(table)), ("csv", as_csv(table))):
             write_text(out / "tables" / f"{table.name}.{ending}", text)
     for name, figure in figures(study):
-        said(f"drawing {name}")
+        on_status(f"drawing {name}")
         save(figure, out / "figures", name)
-    shown, notes = _graphs(store, collect(runs), folder, train, said, told)  # networks are of the best epoch
+    shown, notes = _graphs(store, collect(runs), folder, train, on_status, on_epoch)  # networks are of the best epoch
     write_text(out / "index.html", report_page(study, made, shown, store.name, notes))
     return replace(study, warnings=(*study.warnings, *(notes if train else ()))), out / "index.html"
 
@@ -106,7 +106,12 @@ def save_graph(shown: Shown, path: Path) -> None:
 
 
 def _graphs(
-    store: Path, study: Study, folder: Path | None, train: bool, said: Callable[[str], None], told: Report | None
+    store: Path,
+    study: Study,
+    folder: Path | None,
+    train: bool,
+    on_status: Callable[[str], None],
+    on_epoch: OnEpoch | None,
 ) -> tuple[list[Shown], list[str]]:
     """A few graphs of each data set whose network is kept, or is trained now; and what could not be shown."""
     shown: list[Shown] = []
@@ -124,10 +129,10 @@ def _graphs(
             name = recipe.files or recipe.dataset
             if name != "communities" and folder is None and name not in tu.available(tu.cache_folder()):
                 raise ValueError(f"{name} is not here; name its folder by --data")
-            said(f"looking into {dataset}")
+            on_status(f"looking into {dataset}")
             graphs = planning.load(recipe, folder)
             require_same_data(run, graphs)
-            network, about = network_of(run, store, folder, told)
+            network, about = network_of(run, store, folder, on_epoch)
             features = data.features(graphs, recipe.features)
             shown += [look(network, graphs, index, features, about=about) for index in _examples(graphs)]
         except (ValueError, OSError, RuntimeError) as error:

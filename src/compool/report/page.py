@@ -8,13 +8,13 @@ from string import Template
 from typing import Any
 
 import compool
-from compool.study.formats import Table, as_html
-from compool.study.levels import Shown
-from compool.study.page_data import rankings, script_data
-from compool.study.results import Result, Row, Study
-from compool.study.tables import spread
+from compool.report.formats import Table, as_html
+from compool.report.levels import Shown
+from compool.report.page_data import rankings, script_data
+from compool.report.results import Result, Row, Study
+from compool.report.tables import spread
 
-_ASSETS = files("compool.study") / "assets"
+_ASSETS = files("compool.report") / "assets"
 _FILES = (
     "Beside this page: tables/ has the tables in Markdown, LaTeX and CSV, figures/ the figures in PNG and PDF. "
     "This page needs neither, and no network."
@@ -34,7 +34,7 @@ def report_page(
         notes: which graphs could not be shown, and why.
 
     Example:
-        >>> from compool.study.results import collect
+        >>> from compool.report.results import collect
         >>> "There are no runs." in report_page(collect([]), [], [], "study.sqlite", [])
         True
     """
@@ -54,7 +54,7 @@ def graph_page(shown: Shown) -> str:
 
     Example:
         >>> from compool import data, nn
-        >>> from compool.study.levels import look
+        >>> from compool.report.levels import look
         >>> page = graph_page(look(nn.Network("PCL", 4, hidden=8, num_classes=3), data.communities(9), 0))
         >>> page.startswith("<!doctype html>")
         True

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from compool import data, nn, ops
-from compool.study.levels import Shown, look
-from compool.study.page import graph_page, report_page
-from compool.study.results import collect
-from compool.study.tables import tables
+from compool.report.levels import Shown, look
+from compool.report.page import graph_page, report_page
+from compool.report.results import collect
+from compool.report.tables import tables
 from tests.browser import PROGRAM, Browser
-from tests.study.test_results import runs, three
+from tests.report.test_results import runs, three
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="needs Chromium (Debian: apt-get install chromium)")
 

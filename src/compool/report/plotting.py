@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compool._files import whole
-from compool.study.results import ORDER
+from compool.report.results import ORDER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,14 +9,13 @@ import torch
 from safetensors import safe_open
 
 from compool import data, nn
-from compool.study import planning
-from compool.study import run as training
-from compool.study.levels import Shown, look
+from compool.report.levels import Shown, look
+from compool.report.results import OURS, Study, collect
+from compool.study import planning, training
 from compool.study.planning import Block
 from compool.study.recipe import IMPLIED, Recipe, recipe
-from compool.study.results import OURS, Study, collect
-from compool.study.run import Report
 from compool.study.store import Run, Store
+from compool.study.training import OnEpoch
 
 _log = logging.getLogger(__name__)
 DEFAULT = Path("study.sqlite")
@@ -32,7 +31,7 @@ def find(
     replica: int | None = None,
     threshold: float | None = None,
     folder: Path | None = None,
-    report: Report | None = None,
+    on_epoch: OnEpoch | None = None,
 ) -> Shown:
     """One graph as a trained network pools it.
 
@@ -45,13 +44,13 @@ def find(
         replica: the run; by default that of the best validation accuracy.
         threshold: another than the network's.
         folder: where the data set is.
-        report: called after each epoch, where a network is trained.
+        on_epoch: called after each epoch, where a network is trained.
     """
     if model is not None:
         network, about = nn.load_network(model), f"The network is that of {model.name}."
         chosen = recipe(OURS, dataset, name or "fast")
         graphs = planning.load(chosen, folder)
-        width = network.settings["in_channels"] if isinstance(network, nn.Network) else None
+        width = network.settings.in_channels if isinstance(network, nn.Network) else None
         return look(network, graphs, index, _fitting(graphs, chosen, width), threshold, about)
     run = None
     if store is not None or DEFAULT.exists():
@@ -67,11 +66,11 @@ def find(
         raise ValueError(f"index must lie in 0..{len(graphs) - 1}, the graphs of {graphs.name}; got {index}")
     if run:
         require_same_data(run, graphs)
-        network, about = network_of(run, store or DEFAULT, folder, report)
+        network, about = network_of(run, store or DEFAULT, folder, on_epoch)
     else:
-        trained = training.train_block(Block(chosen, 0, STARTS if replica is None else (replica,), folder), report)
+        trained = training.train_block(Block(chosen, 0, STARTS if replica is None else (replica,), folder), on_epoch)
         best = max(trained, key=lambda run: run.validation or 0.0)
-        network, test = train_again(best, folder, report)
+        network, test = train_again(best, folder, on_epoch)
         about = describe(best, test)
     return look(network, graphs, index, data.features(graphs, chosen.features), threshold, about)
 
@@ -116,7 +115,9 @@ def recipe_of(run: Run) -> Recipe:
         raise ValueError(f"the settings of {run.dataset} {run.method} are of another version of compool") from None
 
 
-def network_of(run: Run, store: Path, folder: Path | None, report: Report | None = None) -> tuple[torch.nn.Module, str]:
+def network_of(
+    run: Run, store: Path, folder: Path | None, on_epoch: OnEpoch | None = None
+) -> tuple[torch.nn.Module, str]:
     """The network of a run, and which it is, in words: that kept beside the store, or else trained again, and kept.
 
     A damaged file is replaced, with a warning.
@@ -127,7 +128,7 @@ def network_of(run: Run, store: Path, folder: Path | None, report: Report | None
             return _kept(run, path)
         except ValueError as error:
             _log.warning("%s; training the network again", error)
-    network, test = train_again(run, folder, report)
+    network, test = train_again(run, folder, on_epoch)
     path.parent.mkdir(parents=True, exist_ok=True)
     nn.save_network(network, path, dataset=run.dataset, recipe=run.recipe, replica=str(run.replica), test=test)
     return _kept(run, path)
@@ -148,7 +149,7 @@ def require_same_data(run: Run, graphs: data.GraphSet) -> None:
         )
 
 
-def train_again(run: Run, folder: Path | None, report: Report | None = None) -> tuple[torch.nn.Module, str]:
+def train_again(run: Run, folder: Path | None, on_epoch: OnEpoch | None = None) -> tuple[torch.nn.Module, str]:
     """Train a run again, up to the epoch of its best validation accuracy; the network, and its test accuracy.
 
     Split, initial weights, orders and dropout are the run's. In blocks of other sizes, sums are rounded otherwise, so
@@ -160,5 +161,5 @@ def train_again(run: Run, folder: Path | None, report: Report | None = None) -> 
     recipe = replace(recipe_of(run), epochs=run.epoch)
     graphs = planning.load(recipe, folder)
     require_same_data(run, graphs)
-    (again,) = training.train_block(Block(recipe, run.seed, (run.replica,), folder), report, graphs, kept.append)
+    (again,) = training.train_block(Block(recipe, run.seed, (run.replica,), folder), on_epoch, graphs, kept.append)
     return kept[0].single(0), f"{again.curves['test'][-1] or 0:.1%}"

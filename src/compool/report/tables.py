@@ -5,10 +5,10 @@ from statistics import median
 from typing import Any
 
 from compool.data import paper
-from compool.study.formats import Cell, Table
-from compool.study.pick import PICKS
-from compool.study.results import OURS, Result, Row, Study
-from compool.study.statistics import LEVEL, TEST_TO_TRAIN, Summary
+from compool.report.formats import Cell, Table
+from compool.report.pick import PICKS
+from compool.report.results import OURS, Result, Row, Study
+from compool.report.statistics import LEVEL, TEST_TO_TRAIN, Summary
 
 NOTHING = Cell("–", "muted")
 
@@ -17,7 +17,7 @@ def tables(study: Study) -> list[Table]:
     """Every table of a study.
 
     Example:
-        >>> from compool.study.results import collect
+        >>> from compool.report.results import collect
         >>> [table.name for table in tables(collect([]))]
         ['accuracy', 'p-values', 'parameters', 'pooling']
     """

@@ -3,9 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compool.study import figures, plotting, ranks
-from compool.study.results import collect
-from tests.study.test_results import runs, three
+from compool.report import figures, plotting, ranks
+from compool.report.results import collect
+from tests.report.test_results import runs, three
 
 
 def many(number: int) -> list:

@@ -4,10 +4,10 @@ import io
 import pytest
 from rich.console import Console
 
-from compool.study.formats import Cell, Table, as_csv, as_html, latex, markdown, terminal
-from compool.study.results import collect
-from compool.study.tables import accuracy, p_values, parameters, pooling, tables
-from tests.study.test_results import runs, three
+from compool.report.formats import Cell, Table, as_csv, as_html, latex, markdown, terminal
+from compool.report.results import collect
+from compool.report.tables import accuracy, p_values, parameters, pooling, tables
+from tests.report.test_results import runs, three
 
 
 def texts(table: Table) -> list[list[str]]:

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from compool.report.pick import PICKS
+from compool.report.results import Study, collect
+from compool.report.tables import accuracy, p_values
 from compool.study import Run
-from compool.study.pick import PICKS
-from compool.study.results import Study, collect
-from compool.study.tables import accuracy, p_values
 from tests.study.test_store import example
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from compool.study.levels import Shown
-from compool.study.plotting import place_of
-from compool.study.ranks import cliques, ranked
-from compool.study.results import Result, Row, Study
-from compool.study.statistics import Ranking
-from compool.study.tables import spread
+from compool.report.levels import Shown
+from compool.report.plotting import place_of
+from compool.report.ranks import cliques, ranked
+from compool.report.results import Result, Row, Study
+from compool.report.statistics import Ranking
+from compool.report.tables import spread
 
 SHOWN_FEATURES = 6  # of a node, the largest
 
@@ -21,7 +21,7 @@ def script_data(study: Study, graphs: Sequence[Shown]) -> str:
     """What the page's scripts draw, as JSON that can stand inside a script element: nothing in it ends that.
 
     Example:
-        >>> from compool.study.results import collect
+        >>> from compool.report.results import collect
         >>> script_data(collect([]), [])  # doctest: +ELLIPSIS
         '{"methods":["component","edgepool","gin"],"colours":{...},"rows":[],"rankings":[],"graphs":[]}'
     """

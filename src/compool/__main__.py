@@ -1,0 +1,19 @@
+"""The command `compool`, which needs packages that the layers do not."""
+
+import sys
+from importlib.util import find_spec
+
+NEEDED = ("typer", "rich", "scipy", "matplotlib", "networkx", "safetensors")  # the extra `study`
+
+
+def main() -> None:
+    """Run the command, or say what to install."""
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        sys.exit(f"compool: the command needs {', '.join(missing)}: pip install 'compool[study]'")
+    from compool.cli import app
+
+    app()
+
+
+if __name__ == "__main__":
+    main()

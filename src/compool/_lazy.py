@@ -1,0 +1,26 @@
+"""Names of a package that are imported when they are first used: torch and PyG take seconds to import."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The ``__getattr__`` and ``__dir__`` of a package.
+
+    Args:
+        package: its name.
+        homes: the module that defines each name.
+
+    Example:
+        >>> get, names = lazy_names("numbers", {"isqrt": "math"})
+        >>> get("isqrt")(9), names()
+        (3, ['isqrt'])
+    """
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(homes[name]), name)
+
+    return get, lambda: sorted(homes)

@@ -1,0 +1,151 @@
+"""The settings of the paper's networks, checked, and how many parameters they make. Needs no torch."""
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from compool.nn._settings import check_threshold
+
+if TYPE_CHECKING:
+    from compool.nn.network import GIN, Network
+
+CONVOLUTIONS, POOLINGS = "CSG", "PETA"
+READOUTS = ("mean", "sum")
+
+
+def num_outputs(num_classes: int) -> int:
+    """How many numbers a network returns per graph: one logit for two classes, else one per class."""
+    return 1 if num_classes == 2 else num_classes
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """The arguments of :class:`compool.nn.Network`, where they are described.
+
+    Example:
+        >>> NetworkSettings("CPCL", in_channels=29, hidden=16, num_classes=2).num_parameters
+        802
+    """
+
+    layers: str
+    in_channels: int
+    hidden: int
+    num_classes: int
+    dropout: float = 0.0
+    readout: str = "mean"
+    threshold: float | None = None
+    weights: str = "merged"
+    symmetric: bool = False
+    ratio: float = 0.5
+    jump: bool = False
+    squash: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.layers, str):
+            raise TypeError(f"layers must be a string of letters, as in CPCL; got {self.layers!r}")
+        body = self.layers.rstrip("L")
+        if not body or not set(body) <= set(CONVOLUTIONS + POOLINGS) or body == self.layers:
+            raise ValueError(
+                f"layers must be letters of C, S, G, P, E, T and A, then at least one L, as in CPCL; "
+                f"got {self.layers!r}"
+            )
+        if self.jump and body[-1] not in CONVOLUTIONS:
+            raise ValueError(f"with jump=True, a convolution must stand before the first L; got {self.layers!r}")
+        if not self.ratio > 0:  # 1 or more: this many nodes
+            raise ValueError(f"ratio must be above 0, got {self.ratio}")
+        _check(self)
+        if "P" in body:
+            check_threshold("tanh", self.threshold)
+            if self.weights not in ("merged", "all"):
+                raise ValueError(f"weights must be 'merged' or 'all', got {self.weights!r}")
+
+    @property
+    def widths(self) -> list[tuple[str, int, int]]:
+        """Each layer's letter and the numbers of channels that it takes and returns."""
+        widths, width, body = list[tuple[str, int, int]](), self.in_channels, self.layers.rstrip("L")
+        for position, letter in enumerate(self.layers):
+            if letter == "L" and position == len(body) and self.jump:  # takes the readouts of all convolutions
+                width *= sum(layer in CONVOLUTIONS for layer in body)
+            out = width if letter in POOLINGS else self.hidden
+            out = num_outputs(self.num_classes) if position == len(self.layers) - 1 else out
+            widths.append((letter, width, out))
+            width = out
+        return widths
+
+    @property
+    def num_parameters(self) -> int:
+        """How many parameters the network has."""
+        return sum(_num_parameters(*layer) for layer in self.widths)
+
+    def network(self) -> "Network":
+        """The network, freshly initialised."""
+        from compool.nn.network import Network
+
+        return Network(**asdict(self))
+
+
+@dataclass(frozen=True)
+class GINSettings:
+    """The arguments of :class:`compool.nn.GIN`, where they are described.
+
+    Example:
+        >>> GINSettings(in_channels=29, hidden=16, num_classes=2).num_parameters
+        2742
+    """
+
+    in_channels: int
+    hidden: int
+    num_classes: int
+    dropout: float = 0.5
+    readout: str = "sum"
+    depth: int = 4
+
+    def __post_init__(self) -> None:
+        _check(self)
+        _check_size("depth", self.depth, 0)
+
+    @property
+    def widths(self) -> list[int]:
+        """The number of channels at each level, the input's first."""
+        return [self.in_channels] + [self.hidden] * self.depth
+
+    @property
+    def num_parameters(self) -> int:
+        """How many parameters the network has, with an unused ε per layer, as in the original."""
+        convolutions = sum(_num_parameters("G", width, self.hidden) for width in self.widths[:-1])
+        predictions = sum(_num_parameters("L", width, num_outputs(self.num_classes)) for width in self.widths)
+        return self.depth + convolutions + predictions
+
+    def network(self) -> "GIN":
+        """The network, freshly initialised."""
+        from compool.nn.network import GIN
+
+        return GIN(**asdict(self))
+
+
+def _num_parameters(letter: str, width: int, out: int) -> int:
+    product, perceptron = width * out, width * out + out * out
+    return {
+        "C": product + out,
+        "S": 2 * product + out,  # for a node and for its neighbours
+        "G": perceptron + 6 * out,  # two biases and two batch norms
+        "L": product + out,
+        "P": 2 * width + 1,
+        "E": 2 * width + 1,
+        "T": width,
+        "A": 2 * width + 2,
+    }[letter]
+
+
+def _check(settings: NetworkSettings | GINSettings) -> None:
+    if settings.readout not in READOUTS:
+        raise ValueError(f"readout must be 'mean' or 'sum', got {settings.readout!r}")
+    if not 0 <= settings.dropout < 1:
+        raise ValueError(f"dropout must be at least 0 and below 1, got {settings.dropout}")
+    _check_size("in_channels", settings.in_channels, 1)
+    _check_size("hidden", settings.hidden, 1)
+    _check_size("num_classes", settings.num_classes, 2)
+
+
+def _check_size(name: str, size: Any, least: int) -> None:
+    if not isinstance(size, int) or size < least:
+        raise ValueError(f"{name} must be a whole number, at least {least}; got {size!r}")

@@ -1,0 +1,199 @@
+"""Networks before training: the parameters of :class:`compool.nn.Network` and :class:`compool.nn.GIN`, drawn as PyG
+draws them, without a forward pass and without importing PyG, which takes seconds.
+
+Every layer has the attributes of PyG's that its stacked form reads. PyG draws each parameter when its part is made, and
+again when the layer is complete: so do these, so that equal seeds give equal weights.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import BatchNorm1d, Module, ModuleList, Parameter, ReLU, Sequential
+
+from compool.nn.component_pooling import ComponentPooling
+from compool.nn.settings import GINSettings, NetworkSettings, num_outputs
+
+
+class Network(Module):
+    """The parameters of a :class:`compool.nn.Network`."""
+
+    def __init__(self, settings: NetworkSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        self.layers = ModuleList(_layer(settings, *layer) for layer in settings.widths)
+
+
+class GIN(Module):
+    """The parameters of a :class:`compool.nn.GIN`."""
+
+    def __init__(self, settings: GINSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        widths, hidden, classes = settings.widths, settings.hidden, num_outputs(settings.num_classes)
+        self.epsilon = Parameter(torch.zeros(settings.depth))
+        self.convs = ModuleList(GINConv(width, hidden) for width in widths[:-1])
+        self.norms = ModuleList(BatchNorm1d(hidden) for _ in widths[1:])
+        self.predictions = ModuleList(torch.nn.Linear(width, classes) for width in widths)
+
+
+def network(settings: NetworkSettings | GINSettings) -> Network | GIN:
+    """The network of some settings.
+
+    Example:
+        >>> network(NetworkSettings("CPCL", in_channels=3, hidden=8, num_classes=2)).layers[0].lin.weight.shape
+        torch.Size([8, 3])
+    """
+    return Network(settings) if isinstance(settings, NetworkSettings) else GIN(settings)
+
+
+def _layer(settings: NetworkSettings, letter: str, width: int, out: int) -> Module:
+    if letter == "P":
+        of_pooling = (settings.threshold, settings.weights, settings.symmetric, settings.dropout)
+        return ComponentPooling(width, "tanh", *of_pooling)
+    if letter == "E":
+        return EdgePooling(width)
+    if letter in "TA":
+        return (TopKPooling if letter == "T" else SAGPooling)(width, settings.ratio)
+    kinds: dict[str, type[Module]] = {"C": GCNConv, "S": SAGEConv, "G": GINLayer, "L": torch.nn.Linear}
+    return kinds[letter](width, out)
+
+
+class Linear(Module):
+    """PyG's linear layer."""
+
+    def __init__(self, in_channels: int, out_channels: int, bias: bool = True, glorot: bool = False) -> None:
+        super().__init__()
+        self.glorot = glorot
+        self.weight = Parameter(torch.empty(out_channels, in_channels))
+        self.bias = Parameter(torch.empty(out_channels)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters."""
+        out_channels, in_channels = self.weight.shape
+        bound = math.sqrt(6.0 / (out_channels + in_channels)) if self.glorot else math.sqrt(6 / (6 * in_channels))
+        _uniform(self.weight, bound)
+        if self.bias is not None:
+            _uniform(self.bias, 1.0 / math.sqrt(in_channels))
+
+
+class GCNConv(Module):
+    """PyG's, with its default settings."""
+
+    improved, add_self_loops, normalize = False, True, True
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.lin = Linear(in_channels, out_channels, bias=False, glorot=True)
+        self.bias = Parameter(torch.zeros(out_channels))
+        self.lin.reset_parameters()
+
+
+class SAGEConv(Module):
+    """PyG's, with its default settings."""
+
+    aggr, normalize, root_weight, project = "mean", False, True, False
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.lin_l = Linear(in_channels, out_channels)
+        self.lin_r = Linear(in_channels, out_channels, bias=False)
+        self.lin_l.reset_parameters()
+        self.lin_r.reset_parameters()
+
+
+class GINConv(Module):
+    """PyG's, with ε fixed at 0 and the network that :class:`compool.nn.GIN` has."""
+
+    eps: Tensor
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        first, last = torch.nn.Linear(in_channels, out_channels), torch.nn.Linear(out_channels, out_channels)
+        self.nn = Sequential(first, BatchNorm1d(out_channels), ReLU(), last)
+        self.register_buffer("eps", torch.zeros(1))
+        first.reset_parameters()
+        last.reset_parameters()
+
+
+class GINLayer(Module):
+    """The ``G`` of :class:`compool.nn.Network`."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.conv, self.norm = GINConv(in_channels, out_channels), BatchNorm1d(out_channels)
+
+
+class EdgePooling(Module):
+    """PyG's, with its default settings and ``by_first=True``."""
+
+    dropout, add_to_edge_score, by_first = 0.0, 0.5, True
+
+    @staticmethod
+    def compute_edge_score_softmax() -> None:
+        """Named as PyG's default; stacked layers have their own kernel for it."""
+
+    compute_edge_score = compute_edge_score_softmax
+
+    def __init__(self, in_channels: int) -> None:
+        super().__init__()
+        self.lin = torch.nn.Linear(2 * in_channels, 1)
+        self.lin.reset_parameters()
+
+
+class SelectTopK(Module):
+    """PyG's, with its default settings."""
+
+    def __init__(self, in_channels: int) -> None:
+        super().__init__()
+        self.act = torch.nn.Tanh()
+        self.weight = Parameter(torch.empty(1, in_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters."""
+        _uniform(self.weight, 1.0 / math.sqrt(self.weight.size(1)))
+
+
+class TopKPooling(Module):
+    """PyG's, with its default settings."""
+
+    min_score, multiplier = None, 1.0
+
+    def __init__(self, in_channels: int, ratio: float) -> None:
+        super().__init__()
+        self.ratio, self.select = ratio, SelectTopK(in_channels)
+        self.select.reset_parameters()
+
+
+class GraphConv(Module):
+    """PyG's, with its default settings."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.lin_rel = Linear(in_channels, out_channels)
+        self.lin_root = Linear(in_channels, out_channels, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters."""
+        self.lin_rel.reset_parameters()
+        self.lin_root.reset_parameters()
+
+
+class SAGPooling(Module):
+    """PyG's, with its default settings."""
+
+    min_score, multiplier = None, 1.0
+
+    def __init__(self, in_channels: int, ratio: float) -> None:
+        super().__init__()
+        self.ratio, self.gnn, self.select = ratio, GraphConv(in_channels, 1), SelectTopK(1)
+        self.gnn.reset_parameters()
+        self.select.reset_parameters()
+
+
+def _uniform(parameter: Tensor, bound: float) -> None:
+    with torch.no_grad():
+        parameter.uniform_(-bound, bound)
