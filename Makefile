@@ -20,15 +20,17 @@ browser:
 	apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; } || \
 	echo "no Chromium here: the tests that need it will be skipped"
 
+# Two tests at a time, of one thread each: many of them wait for processes that they start
 test: .venv/installed
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-gpu: .venv/installed
 	$(BIN)/python -m pytest -m gpu
 
 # With a cache of its own: numba's does not tell kernels with checks from those without
 test-bounds: .venv/installed
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/out/numba-bounds $(BIN)/python -m pytest tests/ops/test_cpu.py tests/replicas/kernels/test_cpu.py \
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/out/numba-bounds OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal \
+	tests/ops/test_cpu.py tests/replicas/kernels/test_cpu.py \
 	tests/replicas/test_layers.py tests/nn/test_budgets.py tests/data/test_tu.py -k "not real and not traces and not torch"
 
 check: .venv/installed
