@@ -1,5 +1,6 @@
 """Sets of graphs."""
 
+from compool.data.color_connectivity import color_connectivity
 from compool.data.communities import communities
 from compool.data.features import Features, features
 from compool.data.graph_set import GraphSet
@@ -12,6 +13,7 @@ __all__ = [
     "Features",
     "GraphSet",
     "Split",
+    "color_connectivity",
     "communities",
     "features",
     "load",

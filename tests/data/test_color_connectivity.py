@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from compool.data import GraphSet, color_connectivity
+from compool.data.color_connectivity import _walk
+
+
+def num_islands(graphs: GraphSet) -> np.ndarray:
+    """The red islands of each graph, by SciPy, on all graphs at once."""
+    assert graphs.labels is not None
+    offset = np.repeat(graphs.node_ptr[:-1], np.diff(graphs.edge_ptr))
+    source, target = graphs.edge_index + offset
+    red = graphs.labels == 1
+    both = red[source] & red[target]
+    shape = (graphs.num_nodes, graphs.num_nodes)
+    _, component = connected_components(coo_array((both[both], (source[both], target[both])), shape), directed=False)
+    graph = np.repeat(np.arange(len(graphs)), np.diff(graphs.node_ptr))
+    pairs = np.unique(np.stack([graph[red], component[red]]), axis=1)
+    return np.bincount(pairs[0], minlength=len(graphs))
+
+
+@pytest.mark.parametrize(
+    ("topology", "count", "num_nodes", "num_edges"),
+    [
+        ("grid-8", 6000, 64, 112),
+        ("grid-16", 3001, 256, 480),
+        ("grid-32", 700, 1024, 1984),
+        ("euroroad", 200, 1174, 1417),
+        ("minnesota", 100, 2642, 3304),
+    ],
+)
+def test_the_class_is_the_number_of_islands(topology: str, count: int, num_nodes: int, num_edges: int) -> None:
+    graphs = color_connectivity(topology, count, seed=3)
+    assert len(graphs) == count
+    assert set(np.diff(graphs.node_ptr)) == {num_nodes}
+    assert set(np.diff(graphs.edge_ptr)) == {2 * num_edges}
+    assert graphs.labels is not None
+    colourings = graphs.labels.reshape(count, num_nodes)
+    assert set(colourings.sum(1)) == {num_nodes // 2}
+    assert len(np.unique(colourings, axis=0)) == count
+    assert np.array_equal(num_islands(graphs), graphs.y + 1)
+    assert abs(graphs.y.sum() - count / 2) < 1
+
+
+def test_any_graph_in_one_direction_or_both() -> None:
+    path = np.array([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])
+    graphs = color_connectivity(path, count=8)
+    again = color_connectivity(np.concatenate([path, path[::-1]], axis=1), count=8)
+    assert graphs.checksum == again.checksum
+    assert np.array_equal(num_islands(graphs), graphs.y + 1)
+    assert graphs.name == "color-connectivity-graph"
+
+
+def test_it_depends_on_the_seed_alone_and_few_are_the_first_of_many() -> None:
+    few, many, other = (color_connectivity("grid-8", count, seed) for count, seed in ((50, 1), (300, 1), (50, 2)))
+    assert few.labels is not None
+    assert many.labels is not None
+    assert np.array_equal(few.labels, many.labels[: few.num_nodes])
+    assert not np.array_equal(few.labels, other.labels)
+    assert few.checksum == "39b1810a439c0f8d"  # the same from version to version
+
+
+def test_where_the_second_walker_starts() -> None:
+    """On a graph without edges, only the first nodes of both are red."""
+    red, islands = np.zeros((5000, 200), np.int8), np.zeros(5000, np.int64)
+    _walk(np.zeros(201, np.int64), np.zeros(0, np.int32), 7, 0, 30, 99, red, islands)
+    assert not islands.any()
+    first, second = np.nonzero(red)[1].reshape(-1, 2).T
+    distances = np.minimum(second - first, 200 - (second - first))
+    assert (distances.min(), distances.max()) == (30, 99)
+    assert set(first) | set(second) == set(range(200))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("grid-1", 5), "topology must be grid-SIDE with a side from 2 to 1024"),
+        (("torus", 5), "got 'torus'"),
+        (("grid-8", 0), "count must be at least 1, got 0"),
+        (("grid-8", 5, -1), "seed must be a whole number"),
+        (("grid-2", 100), "count must be lower than 100: of this graph"),
+        ((np.array([[0.5], [1]]), 5), "topology must be a name or edges"),
+        ((np.array([[-1], [1]]), 5), "topology must be a name or edges"),
+    ],
+)
+def test_wrong_arguments(arguments: tuple[object, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        color_connectivity(*arguments)  # type: ignore[arg-type]
