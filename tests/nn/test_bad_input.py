@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from compool import ComponentPooling
+from compool import ComponentPooling, ops
 
 GOOD = {
     "x": torch.randn(4, 3),
@@ -117,3 +117,9 @@ def test_unpool_of_the_wrong_size() -> None:
     out = ComponentPooling(3)(torch.randn(4, 3), GOOD["edge_index"])
     with pytest.raises(ValueError, match="one a supernode"):
         out.unpool(torch.randn(9, 3))
+
+
+def test_clusters_on_another_device() -> None:
+    """torch's index_select returns uninitialised memory for indices on the meta device."""
+    with pytest.raises(ValueError, match="cluster is on meta, but x is on cpu"):
+        ops.lift(torch.ones(2, 3), torch.zeros(4, dtype=torch.long, device="meta"))

@@ -84,6 +84,19 @@ class EdgePooling(torch_geometric.nn.EdgePooling):
         info = UnpoolInfo(edge_index, parts.cluster, batch, supernode_score)
         return x_out, edge_index_out, batch[parts.first], info
 
+    def unpool(self, x: Tensor, unpool_info: UnpoolInfo) -> tuple[Tensor, Tensor, Tensor]:
+        """Give every node the features of its supernode divided by its score, and restore the edges and the batch vector.
+
+        Args:
+            x: features of the supernodes [K, d].
+            unpool_info: as :meth:`forward` returned it.
+
+        Returns:
+            The features [N, d], edges and batch vector of the fine graph.
+        """
+        x = x / unpool_info.new_edge_score.view(-1, 1)
+        return ops.lift(x, unpool_info.cluster), unpool_info.edge_index, unpool_info.batch
+
     def __prepare_scriptable__(self) -> torch_geometric.nn.EdgePooling:
         """What `torch.jit.script` compiles: PyG's own layer with the same weights, as TorchScript runs no kernels."""
         if self.by_first:

@@ -24,6 +24,8 @@ def lift(x: Tensor, cluster: Tensor) -> Tensor:
                 [2.],
                 [1.]])
     """
+    if cluster.device != x.device:  # index_select does not check it on the meta device
+        raise ValueError(f"cluster is on {cluster.device}, but x is on {x.device}; they must be on one device")
     if x.dtype not in (torch.float16, torch.bfloat16):
         return x.index_select(0, cluster)
     # Gradients of a supernode's members are summed: in float32, which index_select does not
