@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
+import torch
+import torch_geometric.nn as pyg
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from compool.data import GraphSet, color_connectivity
+from compool.data import GraphSet, color_connectivity, island_pair, wl_classes
 from compool.data.color_connectivity import _walk
 
 
@@ -88,3 +90,42 @@ def test_where_the_second_walker_starts() -> None:
 def test_wrong_arguments(arguments: tuple[object, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         color_connectivity(*arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("conv", [pyg.GCNConv, pyg.SAGEConv, pyg.GATConv, pyg.GraphConv, "GIN"])
+@pytest.mark.parametrize(("length", "tail", "depth"), [(5, 0, 12), (9, 3, 4), (17, 40, 8)])
+def test_message_passing_cannot_tell_one_island_from_two(conv: object, length: int, tail: int, depth: int) -> None:
+    """Random networks give both graphs of a pair the same output; with a tail, as long as 2 · depth < length."""
+
+    def layer(width: int) -> torch.nn.Module:
+        if conv == "GIN":
+            return pyg.GINConv(torch.nn.Sequential(torch.nn.Linear(width, 8), torch.nn.Tanh(), torch.nn.Linear(8, 8)))
+        return conv(width, 8)  # type: ignore[operator, no-any-return]
+
+    one, two = island_pair(length, tail)
+    torch.manual_seed(length)
+    layers = [layer(2 if step == 0 else 8).double() for step in range(depth)]
+    outputs = []
+    for graph in (one, two):
+        x = graph.x.double()
+        for convolution in layers:
+            x = convolution(x, graph.edge_index).tanh()
+        outputs.append(x.sum(0))
+    assert outputs[0].abs().max() > 0.01
+    torch.testing.assert_close(outputs[0], outputs[1], rtol=1e-9, atol=1e-9)
+
+
+def test_pairs_are_connected_and_have_one_island_and_two() -> None:
+    pair = island_pair(9, 3)
+    assert np.array_equal(num_islands(pair), [1, 2])
+    for graph in pair:
+        adjacency = coo_array((np.ones(graph.num_edges), graph.edge_index.numpy()))
+        assert connected_components(adjacency, directed=False)[0] == 1
+
+
+def test_with_a_tail_more_rounds_tell_them_apart() -> None:
+    """The condition on the depth is needed."""
+    pair = island_pair(9, 3)
+    assert len(set(wl_classes(pair, rounds=4))) == 1
+    assert len(set(wl_classes(pair, rounds=20))) == 2
+    assert len(set(wl_classes(island_pair(9)))) == 1

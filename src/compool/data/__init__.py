@@ -1,6 +1,6 @@
 """Sets of graphs."""
 
-from compool.data.color_connectivity import color_connectivity
+from compool.data.color_connectivity import color_connectivity, island_pair
 from compool.data.communities import communities
 from compool.data.features import Features, features
 from compool.data.graph_set import GraphSet
@@ -16,6 +16,7 @@ __all__ = [
     "color_connectivity",
     "communities",
     "features",
+    "island_pair",
     "load",
     "read_splits",
     "split",

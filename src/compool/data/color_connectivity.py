@@ -55,6 +55,45 @@ def color_connectivity(topology: str | ArrayLike, count: int = 15_000, seed: int
     )
 
 
+def island_pair(length: int, tail: int = 0) -> GraphSet:
+    """Two connected graphs that message passing cannot distinguish: their red nodes form one island, and two.
+
+    In the first graph, :math:`2 m` red nodes form one cycle, in the second, two cycles of :math:`m`. In both, each red
+    node has a white neighbour, and the white nodes form one cycle, so that the graphs are connected and half red. Every
+    red node has two red neighbours and a white one, every white node two white and a red: to color refinement, and so
+    to message passing of any depth, all nodes of a colour are alike. A white path at one white node breaks the
+    symmetry; then :math:`L` rounds of message passing fail as long as :math:`m > 2 L`.
+
+    Args:
+        length: :math:`m`, at least 3.
+        tail: how many nodes the white path has.
+
+    Example:
+        >>> pair = island_pair(4)
+        >>> pair.y.tolist(), pair[0].num_nodes, pair[0].num_edges == pair[1].num_edges
+        ([0, 1], 16, True)
+    """
+    if length < 3 or tail < 0:
+        raise ValueError(f"length must be at least 3 and tail at least 0, got {length} and {tail}")
+    size = 2 * length
+    red, white = np.arange(size), size + np.arange(size)
+    path = np.concatenate([white[[length // 2]], 2 * size + np.arange(tail)])  # far from where the graphs differ
+    shared = [(red, white), (white, np.roll(white, -1)), (path[:-1], path[1:])]
+    one, two = np.roll(red, -1), np.concatenate([np.roll(half, -1) for half in np.split(red, 2)])
+    edges = [
+        _rows(np.concatenate([np.stack(pair) for pair in (*shared, (red, after))], axis=1))[0] for after in (one, two)
+    ]
+    num_nodes = 2 * size + tail
+    return GraphSet(
+        name="island-pair",
+        node_ptr=np.array([0, num_nodes, 2 * num_nodes]),
+        edge_ptr=np.array([0, edges[0].shape[1], 2 * edges[0].shape[1]]),
+        edge_index=np.concatenate(edges, axis=1),
+        y=np.array([0, 1]),
+        labels=np.tile(np.repeat([1, 0], [size, size + tail]), 2),
+    )
+
+
 def _edges(topology: str | ArrayLike) -> NDArray[np.int64]:
     """The edges [2, E] of a graph by name."""
     if not isinstance(topology, str):

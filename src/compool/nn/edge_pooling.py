@@ -85,7 +85,7 @@ class EdgePooling(torch_geometric.nn.EdgePooling):
         return x_out, edge_index_out, batch[parts.first], info
 
     def unpool(self, x: Tensor, unpool_info: UnpoolInfo) -> tuple[Tensor, Tensor, Tensor]:
-        """Give every node the features of its supernode divided by its score, and restore the edges and the batch vector.
+        """Give every node the features of its supernode divided by its score; restore the edges and the batch vector.
 
         Args:
             x: features of the supernodes [K, d].
