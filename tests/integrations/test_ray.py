@@ -29,7 +29,7 @@ class Nodes:
     """A cluster."""
 
     def __init__(self) -> None:
-        os.environ |= cluster.QUIET
+        os.environ |= cluster.RAY_SETTINGS
         from ray.cluster_utils import Cluster
 
         quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
@@ -260,7 +260,7 @@ def test_a_report_that_fails_does_not_end_the_listener(
         def shutdown(self, force: bool) -> None:
             pass
 
-    monkeypatch.setattr(cluster, "OFTEN", 0.01)
+    monkeypatch.setattr(cluster, "MESSAGE_INTERVAL", 0.01)
     queue, seen = Messages(), []
     rows: list[list[Any]] = [[], [], [], [], []]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compool.data._archive import Archive, DamagedError
-from compool.data._text import Stream, integers, numbers
+from compool.data._text import Stream, read_floats, read_integers
 from compool.data.graph_set import GraphSet
 
 _log = logging.getLogger(__name__)
@@ -101,15 +101,15 @@ def cache_folder() -> Path:
 
 def find(name: str, data: Path) -> Path:
     """The file or folder below `data` that holds the set."""
-    for place in (data / f"{name}.npz", data / f"{name}.zip"):
-        if place.is_file():
-            return place
-    for place in (data / name / "raw", data / name, data):
-        if (place / f"{name}_A.txt").is_file():
-            return place
+    for path in (data / f"{name}.npz", data / f"{name}.zip"):
+        if path.is_file():
+            return path
+    for folder in (data / name / "raw", data / name, data):
+        if (folder / f"{name}_A.txt").is_file():
+            return folder
     if not data.is_dir():
         raise FileNotFoundError(f"{data} is no folder; it should have {name}.zip, {name}.npz or {name}/{name}_A.txt")
-    known = {one.lower(): one for one in available(data)}
+    known = {known_name.lower(): known_name for known_name in available(data)}
     near = difflib.get_close_matches(name.lower(), known, 1)
     hint = f"; did you mean {known[near[0]]}?" if near else ""
     raise FileNotFoundError(
@@ -168,7 +168,7 @@ def _parse(name: str, read: _Read) -> GraphSet:
         stream = read(suffix)
         if stream is None:
             raise FileNotFoundError(f"{name} has no {name}_{suffix}.txt")
-        return integers(stream, f"{name}_{suffix}.txt")[:, 0]
+        return read_integers(stream, f"{name}_{suffix}.txt")[:, 0]
 
     graph = column("graph_indicator") - 1
     wrong = np.flatnonzero(np.diff(graph, prepend=graph[:1]) < 0)
@@ -186,17 +186,17 @@ def _parse(name: str, read: _Read) -> GraphSet:
     edge_index, edge_ptr, looped = _edges(name, read, graph, node_ptr)
     labels = attributes = None
     if (stream := read("node_labels")) is not None:
-        rows = integers(stream, f"{name}_node_labels.txt", columns=None)
-        _as_many(name, "node_labels", rows, len(graph))
+        rows = read_integers(stream, f"{name}_node_labels.txt", columns=None)
+        _require_rows(name, "node_labels", rows, len(graph))
         labels = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
     if (stream := read("node_attributes")) is not None:
-        attributes = numbers(stream, f"{name}_node_attributes.txt")
-        _as_many(name, "node_attributes", attributes, len(graph))
+        attributes = read_floats(stream, f"{name}_node_attributes.txt")
+        _require_rows(name, "node_attributes", attributes, len(graph))
     classes = np.unique(y, return_inverse=True)[1].astype(np.int64)
     return GraphSet(name, node_ptr, edge_ptr, edge_index, classes, labels, attributes, looped)
 
 
-def _as_many(name: str, suffix: str, rows: NDArray[np.generic], num_nodes: int) -> None:
+def _require_rows(name: str, suffix: str, rows: NDArray[np.generic], num_nodes: int) -> None:
     if len(rows) != num_nodes:
         raise ValueError(f"{name}_{suffix}.txt has {len(rows)} lines, but {name}_graph_indicator.txt has {num_nodes}")
 
@@ -209,7 +209,7 @@ def _edges(
     stream = read("A")
     if stream is None:
         raise FileNotFoundError(f"{name} has no {file}")
-    pairs = integers(stream, file, columns=2)
+    pairs = read_integers(stream, file, columns=2)
     pairs -= 1
     source, target = pairs[:, 0], pairs[:, 1]
     outside = (pairs < 0).any(1) | (pairs >= num_nodes).any(1)
@@ -221,8 +221,8 @@ def _edges(
     across = graph[source] != graph[target]
     if across.any():
         line = int(across.argmax())
-        one, two = (int(graph[node]) + 1 for node in pairs[line])
-        raise ValueError(f"{file}, line {line + 1}: its nodes are in different graphs, {one} and {two}")
+        first, second = (int(graph[node]) + 1 for node in pairs[line])
+        raise ValueError(f"{file}, line {line + 1}: its nodes are in different graphs, {first} and {second}")
 
     key = np.sort(source.astype(np.int64) * num_nodes + target)  # 0.4 s on COLLAB, where np.unique takes 50
     key = key[np.diff(key, prepend=-1) > 0]

@@ -26,7 +26,7 @@ def activation(score: Score) -> "Callable[[Tensor], Tensor]":
     return torch.tanh if score == "tanh" else torch.sigmoid
 
 
-def name_of(score: Score) -> str:
+def score_name(score: Score) -> str:
     """How a score is called."""
     return score if isinstance(score, str) else getattr(score, "__name__", repr(score))
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from compool import ops
 from compool.nn._scorer import EdgeScorer
-from compool.nn._settings import Score, check_budget, check_threshold, name_of
+from compool.nn._settings import Score, check_budget, check_threshold, score_name
 from compool.nn.pooled import Assigned, Pooled
 from compool.ops._checks import check_inputs
 
@@ -114,8 +114,8 @@ class ComponentPooling(EdgeScorer):
         dropout = self.dropout if self.training else 0.0
         fine = (edge_index, edge_attr)
         options = (self.quantile, self.ratio, self.max_size, self.edge_dim, edge_attr, dropout or None)
-        plain = isinstance(self.score, str) and self.weights == "merged" and self.edge_reduce != "multiplicity"
-        if plain and all(option is None for option in options):  # one operator does it all
+        is_basic = isinstance(self.score, str) and self.weights == "merged" and self.edge_reduce != "multiplicity"
+        if is_basic and all(option is None for option in options):  # one operator does it all
             x, edge_score, cluster, edge_index, batch = ops.pool(
                 x,
                 edge_index,
@@ -148,7 +148,7 @@ class ComponentPooling(EdgeScorer):
             >>> pool = ComponentPooling(16)
             >>> x, edge_index = torch.randn(4, 16), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
             >>> assigned = pool.assign(x, edge_index)
-            >>> summed = torch.zeros(assigned.number, 16).index_add(0, assigned.cluster, assigned.weight[:, None] * x)
+            >>> summed = torch.zeros(assigned.num_supernodes, 16).index_add(0, assigned.cluster, assigned.weight[:, None] * x)
             >>> torch.allclose(summed, pool(x, edge_index).x)
             True
         """
@@ -201,7 +201,7 @@ class ComponentPooling(EdgeScorer):
 
     def extra_repr(self) -> str:
         """The settings that differ from the defaults, and the threshold."""
-        settings = [str(self.in_channels), f"score={name_of(self.score)}"]
+        settings = [str(self.in_channels), f"score={score_name(self.score)}"]
         settings += [f"threshold={self.threshold:g}"] if math.isfinite(self.threshold) else []
         settings += [f"weights={self.weights}"] if self.weights != "merged" else []
         settings += ["symmetric=True"] if self.symmetric else []

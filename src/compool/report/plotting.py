@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compool._files import whole
+from compool._files import atomic_write
 from compool.report.results import ORDER
 
 if TYPE_CHECKING:
@@ -75,5 +75,5 @@ def save(figure: "Figure", folder: Path, name: str) -> list[Path]:
 def write(figure: "Figure", path: Path) -> None:
     """Write a figure in the format that the path's ending names."""
     about = {"Software": None} if path.suffix == ".png" else {"CreationDate": None} if path.suffix == ".pdf" else None
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         figure.savefig(partial, dpi=150, metadata=about)

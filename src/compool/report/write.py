@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from compool import data
-from compool._files import whole
+from compool._files import atomic_write
 from compool.data import tu
 from compool.report.drawing import draw
 from compool.report.figures import figures
@@ -87,7 +87,7 @@ def write_text(path: Path, text: str) -> None:
     Example:
         >>> write_text(getfixture("tmp_path") / "note.txt", "done")
     """
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 

@@ -125,11 +125,13 @@ def load(recipe: Recipe, folder: Path | None) -> data.GraphSet:
 
 def splits(recipe: Recipe, graphs: data.GraphSet, seed: int, replicas: Sequence[int]) -> list[data.Split]:
     """The split of each replica: drawn, or from the recipe's file or folder, where replica 0 has the first."""
-    if recipe.splits in data.KINDS:
+    if recipe.splits in data.SPLIT_KINDS:
         return [data.split(graphs, replica, seed, recipe.splits) for replica in replicas]
     path = Path(recipe.splits)
     if not path.exists():
-        raise ValueError(f"splits must be {', '.join(data.KINDS)}, or a file or folder of splits; {path} is not there")
+        raise ValueError(
+            f"splits must be {', '.join(data.SPLIT_KINDS)}, or a file or folder of splits; {path} is not there"
+        )
     there = data.read_splits(path, graphs, seed)
     if max(replicas) >= len(there):
         raise ValueError(f"{path} has {len(there)} splits, enough for --replicas {len(there)}; got {max(replicas) + 1}")
@@ -140,7 +142,7 @@ def splits_checksum(recipe: Recipe) -> str:
     """Sixteen hexadecimal digits that change with the contents of the recipe's file or folder of splits; empty if
     splits are drawn.
     """
-    if recipe.splits in data.KINDS:
+    if recipe.splits in data.SPLIT_KINDS:
         return ""
     path, digest = Path(recipe.splits), hashlib.sha256()
     for file in sorted(path.glob("*_idx-*.txt")) if path.is_dir() else [path]:
