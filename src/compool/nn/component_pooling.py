@@ -148,7 +148,8 @@ class ComponentPooling(EdgeScorer):
             >>> pool = ComponentPooling(16)
             >>> x, edge_index = torch.randn(4, 16), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
             >>> assigned = pool.assign(x, edge_index)
-            >>> summed = torch.zeros(assigned.num_supernodes, 16).index_add(0, assigned.cluster, assigned.weight[:, None] * x)
+            >>> weighted = assigned.weight[:, None] * x
+            >>> summed = torch.zeros(assigned.num_supernodes, 16).index_add(0, assigned.cluster, weighted)
             >>> torch.allclose(summed, pool(x, edge_index).x)
             True
         """

@@ -15,7 +15,7 @@ import compool
 from compool import data, replicas
 from compool.nn.settings import GINSettings, NetworkSettings
 from compool.replicas import initial
-from compool.replicas.trainer import Curves, Settings, train
+from compool.replicas.trainer import Curves, TrainingSettings, train
 from compool.study import checkpoint, planning
 from compool.study.planning import Block
 from compool.study.recipe import Recipe
@@ -29,7 +29,7 @@ def train_block(
     block: Block,
     on_epoch: OnEpoch | None = None,
     graphs: data.GraphSet | None = None,
-    keep: Callable[[replicas.Network | replicas.GIN], None] | None = None,
+    keep: Callable[[replicas.NetworkStack | replicas.GINStack], None] | None = None,
 ) -> list[Run]:
     """Train the replicas of a block and return their runs. Whoever calls this stores them, with :func:`finish`.
 
@@ -53,7 +53,7 @@ def train_block(
     checksums = [_weights_checksum(network) for network in networks]
     stack = replicas.stack(networks).to(block.device)
     keys = torch.tensor([int(key) for _, key in streams], device=block.device)
-    settings = Settings(
+    settings = TrainingSettings(
         recipe.epochs,
         recipe.batch,
         torch.tensor([one.lr for one in block.recipes]),
@@ -180,7 +180,7 @@ def _network(settings: NetworkSettings | GINSettings, seed: int) -> torch.nn.Mod
     """The network with the initial weights of a seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return initial.network(settings)
+        return initial.draw_parameters(settings)
 
 
 def _weights_checksum(network: torch.nn.Module) -> str:
