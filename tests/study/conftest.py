@@ -14,5 +14,5 @@ def few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every epoch is written down."""
-    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
-    monkeypatch.setattr(checkpoint, "SHARE", 1e9)
+    monkeypatch.setattr(checkpoint, "WRITE_INTERVAL", 0.0)
+    monkeypatch.setattr(checkpoint, "MAX_WRITE_SHARE", 1e9)

@@ -105,7 +105,7 @@ def run(
                 for block_runs in stack.enter_context(closing(execute(plan, store, workers, progress.epoch))):
                     progress.finished(block_runs)
             else:
-                checkpoint.remove_stored(checkpoint.folder(store), study.Store(store))
+                checkpoint.remove_stored(checkpoint.folder_of(store), study.Store(store))
         Console().print(
             _summary(list(study.Store(store).runs(list({one.dataset for one in chosen}), methods, curves=False)))
         )
@@ -113,7 +113,7 @@ def run(
             print(f"report: {write_report(store, None, data, False)[1]}")
     except KeyboardInterrupt:
         noted = any(one.checkpoint and one.checkpoint.exists() for one in plan)
-        kept = f", those under way in {checkpoint.folder(store)}" if noted else ""
+        kept = f", those under way in {checkpoint.folder_of(store)}" if noted else ""
         raise stop(f"stopped; finished blocks are in {store}{kept}; the same command goes on from there", 130) from None
 
 

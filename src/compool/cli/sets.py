@@ -141,4 +141,4 @@ def _settings(recipe: Any) -> list[str]:
         f"dropout {recipe.dropout:g}",
         f"readout {recipe.readout}",
     ]
-    return words + [f"{key} {value}" for key, value in recipe.unusual.items()]
+    return words + [f"{key} {value}" for key, value in recipe.non_default.items()]

@@ -19,7 +19,7 @@ from compool.data import GraphSet
 from compool.replicas.trainer import Curves
 from compool.study import planning, training
 from compool.study.planning import Block, Resources
-from compool.study.schedule import Lost, schedule
+from compool.study.schedule import WorkerLost, schedule
 from compool.study.store import Run, Store
 from compool.study.training import OnEpoch
 from compool.study.workers import from_rows, last_rows
@@ -148,7 +148,7 @@ def execute(
             if isinstance(error, ray.exceptions.OutOfMemoryError) and len(mailbox.blocks[key].replicas) > 1:
                 raise MemoryError from None  # Ray ended it before the machine had none left
             node = mailbox.node(key)
-            raise Lost(f"{type(error).__name__} on node {node or 'unknown'}", node) from None
+            raise WorkerLost(f"{type(error).__name__} on node {node or 'unknown'}", node) from None
 
     capacity = _capacity(workers, needs)
     with _Mailbox(queue, on_epoch) as mailbox:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from compool.study.columns import guarded
+from compool.study.columns import escape_cell
 
 if TYPE_CHECKING:
     import rich.table
@@ -123,7 +123,9 @@ def as_csv(table: Table) -> str:
         writer = csv.DictWriter(out, list(table.records[0]), lineterminator="\n")
         writer.writeheader()
         for record in table.records:
-            writer.writerow({key: guarded(value) if isinstance(value, str) else value for key, value in record.items()})
+            writer.writerow(
+                {key: escape_cell(value) if isinstance(value, str) else value for key, value in record.items()}
+            )
     return out.getvalue()
 
 

@@ -14,11 +14,11 @@ from compool.data import paper
 from compool.report.pick import BEST, HOW, at_epoch, check, lacks
 from compool.report.same_data import separate_data
 from compool.report.statistics import LEVEL, TEST_TO_TRAIN, Comparison, Summary, compare, describe, holm, t_test
-from compool.study.recipe import INSTEAD, METHODS
+from compool.study.recipe import METHODS, REPLACEMENTS
 from compool.study.store import Run
 
 OURS = "component"
-ORDER = (*METHODS, *INSTEAD)
+ORDER = (*METHODS, *REPLACEMENTS)
 CURVES = {"validation": 100, "test": 100, "loss": 1, "validation_loss": 1}  # and what makes them percent
 BAND = (10, 50, 90)  # percentiles of replicas that curves show
 
@@ -154,12 +154,12 @@ class Study:
     @cached_property
     def compared(self) -> "Study":
         """The methods that are compared as such: all but those that are our networks with other pooling layers."""
-        return self._of([method for method in self.methods if method not in INSTEAD])
+        return self._of([method for method in self.methods if method not in REPLACEMENTS])
 
     @cached_property
     def instead(self) -> "Study":
         """Our networks and the same with other pooling layers or none, where there are such."""
-        others = self._of([method for method in self.methods if method in INSTEAD])
+        others = self._of([method for method in self.methods if method in REPLACEMENTS])
         if not others.rows:
             return others
         there = {(row.dataset, row.recipe) for row in others.rows}

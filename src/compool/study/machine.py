@@ -60,7 +60,7 @@ def _free_memory_of_machine(root: Path) -> int:
         if line.startswith("MemAvailable:"):  # with what caches would give back
             return int(line.split()[1]) * 1024
     names = getattr(os, "sysconf_names", {})  # none on Windows
-    if "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names:  # macOS tells the memory, not how much of it is free
+    if "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names:  # macOS reports the memory, not how much of it is free
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     return UNKNOWN_MEMORY
 

@@ -1,4 +1,4 @@
-"""Blocks on several processes of this machine, one store."""
+"""Train blocks on several processes of this machine, with a single store."""
 
 import logging
 import multiprocessing
@@ -37,7 +37,7 @@ def execute(
     First, checkpoints all of whose runs are stored are removed.
     """
     opened = Store(store)
-    checkpoint.remove_stored(checkpoint.folder(store), opened)
+    checkpoint.remove_stored(checkpoint.folder_of(store), opened)
     if not blocks:
         return training.train_here((), opened)
     processes = min(workers or planning.local_resources(blocks[0].device).workers, len(blocks))
@@ -49,10 +49,10 @@ def execute(
 def train_on_workers(
     blocks: Sequence[Block], store: Store, workers: int, on_epoch: OnEpoch | None = None
 ) -> Generator[list[Run], None, None]:
-    """Train blocks on `workers` processes, and store each when it is finished, in this one.
+    """Train blocks on `workers` processes, and store each block in this process when it is finished.
 
     A block that is too large for the memory of a GPU is halved. When the caller stops early, the processes are killed:
-    what they were training has its checkpoint, if it took long enough to have one.
+    blocks that trained long enough have a checkpoint.
     """
     context = multiprocessing.get_context("spawn")
     queue: Queue[Any] = context.Queue()
@@ -84,7 +84,7 @@ def _start(queue: "Queue[Any]", threads: int, parent: int) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """End this process when the one that started it was killed, and nobody waits for its results."""
+    """End this process when its parent was killed, and nobody waits for its results."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
@@ -103,7 +103,7 @@ def _send_epoch(block: Block, epoch: int, curves: Curves) -> None:
 
 
 def last_rows(curves: Curves) -> list[list[Any]]:
-    """The last row of each curve, as arrays, for sending; :func:`from_rows` makes them curves again."""
+    """The last row of each curve, as arrays, for sending; :func:`from_rows` reverses it."""
     return [[row.numpy() for row in getattr(curves, field.name)[-1:]] for field in fields(Curves)]
 
 
