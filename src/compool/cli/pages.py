@@ -107,7 +107,7 @@ def show(
     from compool.report import networks, plotting
     from compool.report.write import save_graph
 
-    target = out or Path(f"{plotting.plain(dataset)}-{index}.html")
+    target = out or Path(f"{plotting.file_name(dataset)}-{index}.html")
     if target.suffix not in (".html", ".png", ".svg", ".pdf"):
         raise stop(f"--out must end in .html, .png, .svg or .pdf; got {target}")
     if store is not None and model is not None:
@@ -121,13 +121,13 @@ def show(
             def on_epoch(block: Any, epoch: int, curves: Any) -> None:
                 status.update(f"training {block.name}: epoch {epoch} of {block.recipe.epochs}")
 
-            shown = networks.find(dataset, index, store, model, recipe, replica, threshold, data, on_epoch)
+            shown = networks.inspect_trained(dataset, index, store, model, recipe, replica, threshold, data, on_epoch)
             status.update("drawing")
             save_graph(shown, target)
     except KeyboardInterrupt:
         raise stop("stopped; nothing was written", 130) from None
     for number, level in enumerate(shown.levels, 1):
         nodes = len(level.cluster)
-        print(f"level {number}: {nodes} nodes, supernodes at threshold {level.threshold:g}: {level.supernodes}")
+        print(f"level {number}: {nodes} nodes, supernodes at threshold {level.threshold:g}: {level.num_supernodes}")
     print(f"class {shown.label}, classified as {shown.guess}. {shown.about}")
     print(target)

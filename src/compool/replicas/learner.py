@@ -17,7 +17,7 @@ from compool.replicas.stack import GINStack, NetworkStack, Output
 from compool.replicas.union import Capacity, Graphs, Union
 
 Result = TypeVar("Result")
-ORDER, STEP = 1, 2  # folded into a replica's key: for the order of graphs, and for the randomness of steps
+ORDER_KEY, STEP_KEY = 1, 2  # folded into a replica's key: for the order of graphs, and for the randomness of steps
 SPARE = 0.1  # capacity after edge pooling beyond what the last epoch needed, as a share of that
 LARGE_UNION = 2**18  # edges from which a smaller capacity after edge pooling saves time
 
@@ -63,7 +63,7 @@ class Learner:
     def step(self, ids: Tensor, padding: Padding | None = None) -> None:
         """One step of every replica on its graphs [R, B]. Replicas that fail are silenced."""
         self.stack.train()
-        keys = fold(fold(self.keys, STEP), self.steps)
+        keys = fold(fold(self.keys, STEP_KEY), self.steps)
 
         def losses_of(ids: Tensor) -> Tensor:
             return loss_of(self._output(ids, keys, padding)[1].logits, self.graphs.y, ids)

@@ -14,12 +14,12 @@ from compool.ops import fold
 from compool.ops._dispatch import has_kernels
 from compool.replicas.adam import Adam
 from compool.replicas.captured import copy_into
-from compool.replicas.learner import ORDER, CapturedStep, Evaluation, Learner
+from compool.replicas.learner import ORDER_KEY, CapturedStep, Evaluation, Learner
 from compool.replicas.stack import GINStack, NetworkStack
 from compool.replicas.union import Capacity, Graphs
 
 _log = logging.getLogger(__name__)
-BEST = ("epoch", "validation", "test")  # fields of Trained that epochs change
+BEST_FIELDS = ("epoch", "validation", "test")  # fields of Trained that epochs change
 EVALUATION_BATCH = 128  # graphs of each replica in one union
 
 
@@ -148,7 +148,7 @@ def train(
 def _saved(learner: Learner, best: Trained) -> dict[str, Tensor]:
     """Everything that is needed to resume after an epoch."""
     saved = {f"state.{index}": tensor for index, tensor in enumerate(learner.state)}
-    saved |= {f"best.{name}": getattr(best, name) for name in BEST}
+    saved |= {f"best.{name}": getattr(best, name) for name in BEST_FIELDS}
     saved |= {f"curves.{curve.name}": torch.stack(getattr(best.curves, curve.name)) for curve in fields(Curves)}
     return {name: tensor.detach().cpu() for name, tensor in saved.items()}
 
@@ -157,7 +157,7 @@ def _resume(learner: Learner, best: Trained, saved: Mapping[str, Tensor]) -> int
     """Restore what was saved. Returns the number of completed epochs, 0 if the saved state does not fit."""
     state = learner.state
     wanted = {f"state.{index}": tensor for index, tensor in enumerate(state)} | {
-        f"best.{name}": best.epoch for name in BEST
+        f"best.{name}": best.epoch for name in BEST_FIELDS
     }
     curves = {curve.name: saved.get(f"curves.{curve.name}", torch.empty(0)) for curve in fields(Curves)}
     fits = len(saved) == len(wanted) + len(curves) and len({len(curve) for curve in curves.values()}) == 1
@@ -168,7 +168,7 @@ def _resume(learner: Learner, best: Trained, saved: Mapping[str, Tensor]) -> int
         _log.warning("the saved state does not fit these networks; restarting")
         return 0
     copy_into(state, [saved[f"state.{index}"] for index in range(len(state))])
-    for name in BEST:
+    for name in BEST_FIELDS:
         setattr(best, name, saved[f"best.{name}"].to(learner.keys.device))
     best.curves = Curves(**{name: list(curve) for name, curve in curves.items()})
     return len(best.curves.loss)
@@ -189,7 +189,7 @@ def _capacity(graphs: Graphs, ids: Tensor, keys: Tensor, settings: TrainingSetti
 
 def _ordered(ids: Tensor, keys: Tensor, epoch: int, settings: TrainingSettings) -> Tensor:
     """The graphs of each replica [R, n] in the order of an epoch."""
-    return _shuffled(ids, fold(fold(keys, ORDER), epoch)) if settings.shuffle else ids
+    return _shuffled(ids, fold(fold(keys, ORDER_KEY), epoch)) if settings.shuffle else ids
 
 
 def _padded_to_multiple(ids: Tensor, size: int) -> Tensor:
