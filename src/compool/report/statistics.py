@@ -151,7 +151,7 @@ class Comparison:
 
 def compare(
     first: Sequence[float],
-    other: Sequence[float],
+    second: Sequence[float],
     pairs: Sequence[tuple[float, float]],
     ratio: float = TEST_TO_TRAIN,
 ) -> Comparison:
