@@ -177,9 +177,9 @@ def _parse(name: str, read: _Read) -> GraphSet:
         raise ValueError(f"{name}_graph_indicator.txt, line {line}: graphs must be numbered from 1, in order")
     y = column("graph_labels")
     if len(graph) == 0 or graph[-1] >= len(y):
-        most = int(graph[-1]) + 1 if len(graph) else 0
+        num_graphs = int(graph[-1]) + 1 if len(graph) else 0
         raise ValueError(
-            f"{name}_graph_labels.txt has {len(y)} lines, but {name}_graph_indicator.txt has {most} graphs"
+            f"{name}_graph_labels.txt has {len(y)} lines, but {name}_graph_indicator.txt has {num_graphs} graphs"
         )
     node_ptr = np.concatenate([[0], np.cumsum(np.bincount(graph, minlength=len(y)))])
 
@@ -232,8 +232,10 @@ def _edges(
         lonely = np.setdiff1d(key, reverse)[0]
         edge = [int(lonely // num_nodes), int(lonely % num_nodes)]
         line = int((pairs == edge).all(1).argmax())
-        shown = tuple(node + 1 for node in edge)
-        raise ValueError(f"{file}, line {line + 1}: edge {shown} is there in one direction only; is the file cut off?")
+        numbers = tuple(node + 1 for node in edge)
+        raise ValueError(
+            f"{file}, line {line + 1}: edge {numbers} is there in one direction only; is the file cut off?"
+        )
     loop = source == target
     looped = source[loop].astype(np.int64) if loop.any() else None
     source, target = source[~loop], target[~loop]

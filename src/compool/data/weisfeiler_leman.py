@@ -30,10 +30,10 @@ def wl_classes(graphs: GraphSet, rounds: int | None = None) -> NDArray[np.int64]
     num_colours, num_rounds = len(set(colour.tolist())), 0
     while rounds is None or num_rounds < rounds:
         names: dict[tuple[int, ...], int] = {}
-        seen = (
+        signatures = (
             (own, *np.sort(colour[others]).tolist()) for own, others in zip(colour.tolist(), neighbours, strict=True)
         )
-        colour = np.array([names.setdefault(name, len(names)) for name in seen], np.int64)
+        colour = np.array([names.setdefault(name, len(names)) for name in signatures], np.int64)
         num_rounds += 1
         if len(names) == num_colours:
             break

@@ -163,5 +163,5 @@ def retrain(run: Run, folder: Path | None, on_epoch: OnEpoch | None = None) -> t
     recipe = replace(recipe_of(run), epochs=run.epoch)
     graphs = planning.load(recipe, folder)
     require_same_data(run, graphs)
-    (again,) = training.train_block(Block(recipe, run.seed, (run.replica,), folder), on_epoch, graphs, kept.append)
-    return kept[0].single(0), f"{again.curves['test'][-1] or 0:.1%}"
+    (retrained,) = training.train_block(Block(recipe, run.seed, (run.replica,), folder), on_epoch, graphs, kept.append)
+    return kept[0].single(0), f"{retrained.curves['test'][-1] or 0:.1%}"

@@ -20,7 +20,7 @@ from compool.study.store import Run
 OURS = "component"
 METHOD_ORDER = (*METHODS, *REPLACEMENTS)
 CURVE_SCALES = {"validation": 100, "test": 100, "loss": 1, "validation_loss": 1}  # 100 for percent
-PERCENTILES = (10, 50, 90)  # percentiles of replicas that curves show
+PERCENTILES = (10, 50, 90)  # of replicas, in curves
 
 
 @dataclass(frozen=True)
@@ -262,9 +262,9 @@ def _mixed(rows: Sequence[Row]) -> Iterable[str]:
     """Warnings about runs of different versions or devices."""
     runs = [run for row in rows for result in row.results.values() for run in result.runs]
     for name in sorted({name for run in runs for name in run.versions}):
-        seen = sorted({run.versions.get(name, "unknown") for run in runs})
-        if len(seen) > 1:
-            yield f"The runs mix versions of {name}: {', '.join(seen)}."
+        versions = sorted({run.versions.get(name, "unknown") for run in runs})
+        if len(versions) > 1:
+            yield f"The runs mix versions of {name}: {', '.join(versions)}."
     devices = sorted({run.device for run in runs})
     if len(devices) > 1:
         yield f"The runs are of different devices: {', '.join(devices)}; their seconds do not compare."
