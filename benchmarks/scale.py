@@ -71,7 +71,7 @@ def compare(number: int, epochs: int, rounds: int, folder: Path) -> dict[str, li
                 if engine == "processes":
                     found[engine].append(seconds_of(study.execute, blocks, store))
                 else:
-                    with cluster.connected("local", WORKERS):
+                    with cluster.connected_cluster("local", WORKERS):
                         found[engine].append(seconds_of(cluster.execute, blocks, store))
     return found
 

@@ -93,7 +93,7 @@ def test_a_run_trained_again_is_the_run(
 ) -> None:
     """Trained with others and stored, then again by itself up to the epoch that was picked: the accuracies agree."""
     few = data.communities(99)
-    monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: few)
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: few)
     store = Store(tmp_path / "study.sqlite")
     settings = recipe("component", "communities", epochs=4, hidden=8)
     store.add(train_block(Block(settings, 0, (0, 1, 2))))

@@ -8,7 +8,7 @@ from compool.study import checkpoint
 def few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred generated graphs rather than 1,200."""
     graphs = communities(99)
-    monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: graphs)
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
 
 
 @pytest.fixture

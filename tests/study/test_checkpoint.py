@@ -129,7 +129,7 @@ def test_it_survives_a_kill(tmp_path: Path) -> None:
         from compool.study import checkpoint, planning
         checkpoint.WRITE_INTERVAL, checkpoint.MAX_WRITE_SHARE = 0.0, 1e9
         recipe = study.recipe("component", "communities", epochs=1000, hidden=4, halve=2)
-        planning.load = lambda recipe, folder: communities(99)
+        planning.load_data = lambda recipe, folder: communities(99)
         path = Path(sys.argv[1])
         list(study.execute(study.plan([recipe], 2, 0, path, None, study.local_resources("cpu"), 2), path))
     """

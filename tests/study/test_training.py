@@ -117,7 +117,7 @@ def test_runs_know_their_data(
     path, first, other = tmp_path / "study.sqlite", communities(99), communities(99, seed=1)
     store = study.Store(path)
     for graphs in (first, other):
-        monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder, graphs=graphs: graphs)
+        monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder, graphs=graphs: graphs)
         blocks = study.plan([small()], 2, 0, path, resources=CPU)
         assert [block.replicas for block in blocks] == [(0, 1)]
         list(study.train_here(blocks, store))

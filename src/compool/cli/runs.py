@@ -83,7 +83,7 @@ def run_study(
             if ray is not None:
                 from compool.integrations import ray as cluster
 
-                stack.enter_context(cluster.connected(ray, workers))
+                stack.enter_context(cluster.connected_cluster(ray, workers))
                 resources = cluster.cluster_resources(device, workers)
             else:
                 resources = study.local_resources(device, workers)

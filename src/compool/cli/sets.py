@@ -115,7 +115,7 @@ def list_recipes(
             groups: dict[tuple[str, ...], list[str]] = {}  # names of recipes, by parameters and settings
             for recipe, count in zip(chosen, counts, strict=True):
                 if (recipe.method, recipe.dataset) == (kind, dataset):
-                    groups.setdefault((f"{count:,}", *_settings(recipe)), []).append(recipe.name)
+                    groups.setdefault((f"{count:,}", *_setting_words(recipe)), []).append(recipe.name)
             (num_parameters, *first), *others = groups
             shared = [text for text in first if all(text in other for other in others)]
             same = all(num_parameters == other[0] for other in others)
@@ -127,7 +127,7 @@ def list_recipes(
     Console().print("Other data sets get each method's defaults, by their own features and classes.")
 
 
-def _settings(recipe: Any) -> list[str]:
+def _setting_words(recipe: Any) -> list[str]:
     """The settings of a recipe, each in words."""
     words = [
         recipe.layers,

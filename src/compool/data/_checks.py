@@ -35,7 +35,7 @@ def floats(name: str, values: Any, shape: str) -> NDArray[np.float32]:
     return array.astype(np.float32, copy=False)
 
 
-def check_range(name: str, values: NDArray[Any], end: int, of: str) -> None:
+def check_indices(name: str, values: NDArray[Any], end: int, of: str) -> None:
     """All values must lie in 0..end − 1."""
     if values.size and end <= 0:
         raise ValueError(f"{name} must be empty, as there are no {of}; got {values.size} values")

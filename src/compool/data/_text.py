@@ -20,7 +20,7 @@ class Stream(Protocol):
 
 
 @jit()
-def _parse(text, out, last):
+def _parse_integers(text, out, last):
     """Fill out [rows, columns]. Returns the number of rows, or −1 − the index of the first line that is wrong."""
     position = row = line = 0
     size = text.size
@@ -78,7 +78,7 @@ def read_integers(stream: Stream, name: str, columns: int | None = 1) -> NDArray
             int(np.count_nonzero(data == 10)), len(text) // (2 * columns)
         )  # a number takes two bytes with its comma
         out = np.empty((max_rows + 1, columns), np.int32)
-        num_rows = _parse(data, out, last)
+        num_rows = _parse_integers(data, out, last)
         if num_rows < 0:
             line = -num_rows - 1
             expected = "an integer" if columns == 1 else f"{columns} integers"

@@ -6,9 +6,9 @@ from numpy.typing import NDArray
 from compool.data.graph_set import GraphSet
 
 CLASSES = (2, 3, 4)  # communities
-COLOURS = 3
+NUM_COLOURS = 3
 CONNECTORS = 12  # per graph; each links two communities by two edges to each
-SIZES = (48, 60, 72)  # nodes in communities; multiples of every class, and of the 4 · CONNECTORS linked nodes
+NUM_MEMBERS = (48, 60, 72)  # nodes in communities; multiples of every class, and of the 4 · CONNECTORS linked nodes
 INNER_DEGREE = 4
 
 
@@ -37,11 +37,11 @@ def communities(num_graphs: int = 1200, seed: int = 0, noise: float = 0.1) -> Gr
     if not 0 <= noise <= 1:
         raise ValueError(f"noise must lie in 0..1, got {noise}")
     y = np.arange(num_graphs) % len(CLASSES)
-    size = np.array(SIZES)[np.arange(num_graphs) // len(CLASSES) % len(SIZES)]
+    size = np.array(NUM_MEMBERS)[np.arange(num_graphs) // len(CLASSES) % len(NUM_MEMBERS)]
     colours, edges = [], []
     for index in range(num_graphs):
         generator = np.random.default_rng((seed, index))
-        colour, edge_index = _graph(generator, CLASSES[y[index]], int(size[index]), noise)
+        colour, edge_index = _draw_graph(generator, CLASSES[y[index]], int(size[index]), noise)
         colours.append(colour)
         edges.append(edge_index)
     return GraphSet(
@@ -54,7 +54,7 @@ def communities(num_graphs: int = 1200, seed: int = 0, noise: float = 0.1) -> Gr
     )
 
 
-def _graph(
+def _draw_graph(
     generator: np.random.Generator, num_communities: int, size: int, noise: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The colours and edges of a graph with `num_communities` communities of `size` nodes in total, and connectors."""
@@ -67,10 +67,10 @@ def _graph(
         for community in (connector, connector, connector + 1, connector + 1):
             pairs.append(np.array([[size + connector, linked[community % num_communities].pop()]]))
 
-    colour = np.repeat(generator.integers(COLOURS, size=num_communities), size // num_communities)
+    colour = np.repeat(generator.integers(NUM_COLOURS, size=num_communities), size // num_communities)
     wrong = generator.random(size) < noise
-    colour = np.where(wrong, generator.integers(COLOURS, size=size), colour)
-    colour = np.concatenate([colour, np.full(CONNECTORS, COLOURS)])
+    colour = np.where(wrong, generator.integers(NUM_COLOURS, size=size), colour)
+    colour = np.concatenate([colour, np.full(CONNECTORS, NUM_COLOURS)])
 
     shuffle = generator.permutation(len(colour))
     edge_index = shuffle[np.concatenate(pairs)].T

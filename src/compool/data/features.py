@@ -32,7 +32,7 @@ class Features:
             raise ValueError("features must have either column or values")
         if self.column is not None:
             column = _checks.integers("column", self.column, np.int64, "[N]")
-            _checks.check_range("column", column, self.width, f"the {self.width} columns of width")
+            _checks.check_indices("column", column, self.width, f"the {self.width} columns of width")
             object.__setattr__(self, "column", column)
         else:
             values = _checks.floats("values", self.values, "[N, F]")

@@ -59,7 +59,7 @@ class GraphSet:
         edge_index = _checks.integers("edge_index", self.edge_index, np.int32, "[2, E]")
         if not len(y):
             raise ValueError(f"{self.name} must have at least one graph, but y is empty")
-        _checks.check_range("y", y, _checks.MAX_VALUES, "classes")
+        _checks.check_indices("y", y, _checks.MAX_VALUES, "classes")
         _checks.check_ptr("node_ptr", node_ptr, len(y))
         _checks.check_ptr("edge_ptr", edge_ptr, len(y))
         labels, attributes, looped, num_nodes = self.labels, self.attributes, self.looped, int(node_ptr[-1])
@@ -67,13 +67,13 @@ class GraphSet:
         if labels is not None:
             labels = _checks.integers("labels", labels, np.int32, "[N]")
             _checks.check_rows("labels", labels, num_nodes, "node")
-            _checks.check_range("labels", labels, _checks.MAX_VALUES, "node labels")
+            _checks.check_indices("labels", labels, _checks.MAX_VALUES, "node labels")
         if attributes is not None:
             attributes = _checks.floats("attributes", attributes, "[N, A]")
             _checks.check_rows("attributes", attributes, num_nodes, "node")
         if looped is not None:
             looped = _checks.integers("looped", looped, np.int64, "[nodes with a self-loop]")
-            _checks.check_range("looped", looped, num_nodes, "nodes")
+            _checks.check_indices("looped", looped, num_nodes, "nodes")
         _checks.check_edges(node_ptr, edge_ptr, edge_index)
         arrays = (node_ptr, edge_ptr, edge_index, y, labels, attributes, looped)
         for field, array in zip(fields(self)[1:], arrays, strict=True):
@@ -208,7 +208,7 @@ class GraphSet:
         target = _checks.integers("target", target, np.int32, "[E]")
         _checks.check_ptr("node_ptr", node_ptr, len(y))
         _checks.check_rows("out_degree", out_degree, int(node_ptr[-1]), "node")
-        _checks.check_range("out_degree", out_degree, len(target) + 1, "edges")
+        _checks.check_indices("out_degree", out_degree, len(target) + 1, "edges")
         _checks.check_rows("target", target, int(out_degree.sum()), "edge")
         local = np.arange(len(out_degree)) - np.repeat(node_ptr[:-1], np.diff(node_ptr))
         edge_index = np.stack([np.repeat(local.astype(np.int32), out_degree), target])

@@ -123,7 +123,7 @@ def read_splits(path: Path, graphs: GraphSet, seed: int = 0) -> list[Split]:
     if not splits:
         raise ValueError(f"{path} has no splits")
     for index, (parts, row) in enumerate(zip(splits, rows, strict=True)):
-        _check(parts, graphs, f"{path}, split {index}")
+        _check_split(parts, graphs, f"{path}, split {index}")
         if row.get("checksum", parts.checksum) != parts.checksum:
             raise ValueError(f"{path}, split {index}: the indices do not match the checksum {row['checksum']}")
     return splits
@@ -152,11 +152,11 @@ def _read_fold(folder: Path, graphs: GraphSet, fold: int, seed: int) -> Split:
         num_validation = max(1, len(train) // 9)
         validation, train = order[:num_validation], order[num_validation:]
     parts = Split(train, validation, test)
-    _check(parts, graphs, f"{folder}, fold {fold}")
+    _check_split(parts, graphs, f"{folder}, fold {fold}")
     return parts
 
 
-def _check(parts: Split, graphs: GraphSet, where: str) -> None:
+def _check_split(parts: Split, graphs: GraphSet, where: str) -> None:
     graph_ids = np.concatenate(parts)
     if len(graph_ids) and (graph_ids.min() < 0 or graph_ids.max() >= len(graphs)):
         wrong = graph_ids.min() if graph_ids.min() < 0 else graph_ids.max()

@@ -46,7 +46,7 @@ def load(name: str, data: Path | str | None = None) -> GraphSet:
             return GraphSet.open(cached)[0]
         with tempfile.TemporaryDirectory(prefix="compool-") as folder:
             return _cached(name, _download(name, Path(folder)), cached)
-    return _cached(name, find(name, Path(data)), cached)
+    return _cached(name, find_source(name, Path(data)), cached)
 
 
 def _cached(name: str, source: Path, cached: Path) -> GraphSet:
@@ -84,7 +84,7 @@ def summary(name: str, data: Path | None = None) -> dict[str, Any]:
         9
     """
     cached = cache_folder() / f"{name}.npz"
-    source = cached if data is None else find(name, data)
+    source = cached if data is None else find_source(name, data)
     try:
         notes = GraphSet.notes(source if source.suffix == ".npz" else cached)
         if "summary" in notes and (source.suffix == ".npz" or notes.get("source") == _signature(source)):
@@ -99,7 +99,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("COMPOOL_CACHE") or Path.home() / ".cache" / "compool")
 
 
-def find(name: str, data: Path) -> Path:
+def find_source(name: str, data: Path) -> Path:
     """The file or folder below `data` that holds the set."""
     for path in (data / f"{name}.npz", data / f"{name}.zip"):
         if path.is_file():
@@ -152,18 +152,18 @@ def parse(name: str, source: Path) -> GraphSet:
                 path = source / f"{name}_{suffix}.txt"
                 return opened.enter_context(path.open("rb")) if path.is_file() else None
 
-            return _parse(name, read)
+            return _parse_files(name, read)
     try:
         with Archive(source) as archive:
             paths = {path.rpartition("/")[2]: path for path in archive.members}
             wanted = {suffix: paths[f"{name}_{suffix}.txt"] for suffix in _SUFFIXES if f"{name}_{suffix}.txt" in paths}
             archive.require_size(wanted.values())
-            return _parse(name, lambda suffix: archive.open(wanted[suffix]) if suffix in wanted else None)
+            return _parse_files(name, lambda suffix: archive.open(wanted[suffix]) if suffix in wanted else None)
     except DamagedError as error:
         raise ValueError(f"{source} is cut off or damaged: {error}") from None
 
 
-def _parse(name: str, read: _Read) -> GraphSet:
+def _parse_files(name: str, read: _Read) -> GraphSet:
     def column(suffix: str) -> NDArray[np.int32]:
         stream = read(suffix)
         if stream is None:

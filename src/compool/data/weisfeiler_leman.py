@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from compool.data.graph_set import GraphSet
 
 TAILS, LENGTH = 5, 5  # tails per graph and nodes per tail; the second or third node of a tail is marked
-SIZES = (12, 24)  # nodes beside the tails
+CORE_SIZES = (12, 24)  # nodes beside the tails
 
 
 def wl_classes(graphs: GraphSet, rounds: int | None = None) -> NDArray[np.int64]:
@@ -89,7 +89,7 @@ def wl_pairs(num_pairs: int = 600, seed: int = 0) -> GraphSet:
 
 def _tailed(generator: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The edges [E, 2], one direction, of a connected random graph with tails, and the nodes of each tail."""
-    size = int(generator.integers(SIZES[0], SIZES[1] + 1))
+    size = int(generator.integers(CORE_SIZES[0], CORE_SIZES[1] + 1))
     tree = [(int(generator.integers(node)), node) for node in range(1, size)]
     more = [
         tuple(sorted(pair)) for pair in generator.integers(size, size=(size // 2, 2)).tolist() if pair[0] != pair[1]

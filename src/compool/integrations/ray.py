@@ -37,7 +37,7 @@ RAY_SETTINGS = {
 
 
 @contextmanager
-def connected(address: str, workers: int | None = None) -> Iterator[None]:
+def connected_cluster(address: str, workers: int | None = None) -> Iterator[None]:
     """Use a Ray cluster for a while.
 
     Args:
@@ -117,7 +117,7 @@ def execute(
     if blocks[0].device == "cuda":
         needs["GPU"] = gpu_share(workers, int(ray.cluster_resources()["GPU"]))
     # Ray gives each GPU task its own process, since a process that has used a GPU cannot switch to another
-    work = ray.remote(max_retries=0, num_cpus=1, num_gpus=needs.get("GPU", 0))(_work)
+    work = ray.remote(max_retries=0, num_cpus=1, num_gpus=needs.get("GPU", 0))(_train_task)
     driver = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": driver})
     sets: dict[tuple[str, Path | None], Any] = {}
@@ -125,7 +125,7 @@ def execute(
 
     def submit(block: Block, avoid: Sequence[str]) -> "Future[list[Run]]":
         if block.source not in sets:
-            sets[block.source] = ray.put(planning.load(block.recipe, block.folder))
+            sets[block.source] = ray.put(planning.load_data(block.recipe, block.folder))
         task, key = work, mailbox.expect(block)
         if any(avoid) and (others := _others(ray.nodes(), avoid, needs)):  # soft: if that is lost, too, any will do
             task = work.options(scheduling_strategy=NodeAffinitySchedulingStrategy(others[0], soft=True))
@@ -150,7 +150,7 @@ def execute(
             node = mailbox.node(key)
             raise WorkerLost(f"{type(error).__name__} on node {node or 'unknown'}", node) from None
 
-    capacity = _capacity(workers, needs)
+    capacity = _cluster_capacity(workers, needs)
     with _Mailbox(queue, on_epoch) as mailbox:
         try:
             yield from schedule(blocks, Store(store), submit, capacity, result)
@@ -207,7 +207,7 @@ class _Mailbox:
                     _log.exception("reporting an epoch failed")
 
 
-def _work(block: Block, graphs: GraphSet, key: int, queue: Any, interval: float) -> list[Run]:
+def _train_task(block: Block, graphs: GraphSet, key: int, queue: Any, interval: float) -> list[Run]:
     """The task: train a block, and report progress every `interval` seconds."""
     import ray
 
@@ -238,7 +238,7 @@ def _others(nodes: Sequence[dict[str, Any]], avoid: Sequence[str], needs: dict[s
     return [node["NodeID"] for node in able if node["NodeID"] not in avoid]
 
 
-def _capacity(workers: int | None, needs: dict[str, float]) -> Callable[[], int]:
+def _cluster_capacity(workers: int | None, needs: dict[str, float]) -> Callable[[], int]:
     """How many blocks may be trained at the same time: `workers`, or what the cluster can train now if that is less.
 
     Never more: for a waiting task, Ray starts a worker, stops it a second later as there is nothing to do for it, and

@@ -9,11 +9,11 @@ from torch_geometric.data import Batch, Data
 from compool.nn.pooled import Pooled
 
 
-class _Pool(Protocol):
+class _PoolingLayer(Protocol):
     def __call__(self, x: Tensor, edge_index: Tensor, batch: Tensor | None, edge_attr: Tensor | None) -> Pooled: ...
 
 
-def pool_data(pool: _Pool, data: Data) -> Data:
+def pool_data(pool: _PoolingLayer, data: Data) -> Data:
     """See :meth:`~compool.ComponentPooling.pool_data`."""
     for name in ("x", "edge_index"):
         if data.get(name) is None:

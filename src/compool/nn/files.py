@@ -53,7 +53,7 @@ def load_network(path: str | os.PathLike[str]) -> torch.nn.Module:
         with safe_open(path, framework="pt") as file:
             kind, settings = _described(file.metadata() or {}, path)
             dtype = _require_fit(kind, settings, file)
-            tensors = _read(file, path)
+            tensors = _read_tensors(file, path)
     except SafetensorError as error:
         raise ValueError(f"{path} is damaged or no safetensors file ({error})") from None
     except _MisfitError as error:
@@ -63,7 +63,7 @@ def load_network(path: str | os.PathLike[str]) -> torch.nn.Module:
     return network.eval()
 
 
-def _read(file: Any, path: str | os.PathLike[str]) -> dict[str, torch.Tensor]:
+def _read_tensors(file: Any, path: str | os.PathLike[str]) -> dict[str, torch.Tensor]:
     try:
         return read_tensors(file)
     except ValueError as error:

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 
 @torch.no_grad()
@@ -16,7 +16,7 @@ def copy_into(state: Iterable[Tensor], values: Iterable[Tensor]) -> None:
         tensor.copy_(value)
 
 
-class Captured(Generic[Result]):
+class Captured(Generic[T]):
     """`function` as a CUDA graph. It must not copy anything to the host, and no size may depend on values in `given`.
 
     A call copies its argument to where the graph reads, and returns the tensors that the graph writes: the next call
@@ -28,7 +28,7 @@ class Captured(Generic[Result]):
         state: tensors that `function` changes. They are restored after the capture, which runs it.
     """
 
-    def __init__(self, function: Callable[[Tensor], Result], given: Tensor, state: Iterable[Tensor] = ()) -> None:
+    def __init__(self, function: Callable[[Tensor], T], given: Tensor, state: Iterable[Tensor] = ()) -> None:
         self.given = given.clone()
         state = list(state)
         before = [tensor.detach().clone() for tensor in state]
@@ -43,7 +43,7 @@ class Captured(Generic[Result]):
             self.result = function(self.given)
         copy_into(state, before)
 
-    def __call__(self, given: Tensor) -> Result:
+    def __call__(self, given: Tensor) -> T:
         """Replay."""
         self.given.copy_(given)
         self.graph.replay()

@@ -21,7 +21,7 @@ class NetworkParameters(Module):
     def __init__(self, settings: NetworkSettings) -> None:
         super().__init__()
         self.settings = settings
-        self.layers = ModuleList(_layer(settings, *layer) for layer in settings.widths)
+        self.layers = ModuleList(_layer_parameters(settings, *layer) for layer in settings.widths)
 
 
 class GINParameters(Module):
@@ -47,7 +47,7 @@ def draw_parameters(settings: NetworkSettings | GINSettings) -> NetworkParameter
     return NetworkParameters(settings) if isinstance(settings, NetworkSettings) else GINParameters(settings)
 
 
-def _layer(settings: NetworkSettings, letter: str, width: int, out: int) -> Module:
+def _layer_parameters(settings: NetworkSettings, letter: str, width: int, out: int) -> Module:
     if letter == "P":
         of_pooling = (settings.threshold, settings.weights, settings.symmetric, settings.dropout)
         return ComponentPooling(width, "tanh", *of_pooling)

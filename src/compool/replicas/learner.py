@@ -16,7 +16,7 @@ from compool.replicas.pooling import StackedEdgePooling
 from compool.replicas.stack import GINStack, NetworkStack, Output
 from compool.replicas.union import Capacity, Graphs, Union
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 ORDER_KEY, STEP_KEY = 1, 2  # folded into a replica's key: for the order of graphs, and for the randomness of steps
 SPARE = 0.1  # capacity after edge pooling beyond what the last epoch needed, as a share of that
 LARGE_UNION = 2**18  # edges from which a smaller capacity after edge pooling saves time
@@ -106,7 +106,7 @@ class Learner:
         """The graphs of the replicas that have not failed."""
         return ids.masked_fill(self.failed.unsqueeze(1), -1)
 
-    def _guarded(self, function: Callable[[Tensor], Result], ids: Tensor) -> Result:
+    def _guarded(self, function: Callable[[Tensor], T], ids: Tensor) -> T:
         """Apply `function` to the graphs of the replicas that have not failed. It raises if scores are NaN: then each
         replica that raises by itself is marked as failed, and the others continue as if it had not been there.
         """
@@ -125,12 +125,12 @@ class Learner:
             return function(self._active(ids))
 
 
-class CapturedStep(Generic[Result]):
+class CapturedStep(Generic[T]):
     """A captured step of a learner. Edge pooling leaves an unknown number of nodes and edges: the capacity after it is
     what the last epoch needed, plus a margin.
     """
 
-    def __init__(self, learner: Learner, function: Callable[..., Result], given: Tensor, capacity: Capacity) -> None:
+    def __init__(self, learner: Learner, function: Callable[..., T], given: Tensor, capacity: Capacity) -> None:
         self.learner, self.function, self.given, self.capacity = learner, function, given, capacity
         self.needed = torch.zeros(learner.num_edge_poolings, 2, dtype=torch.long, device=given.device)
         self.spare = SPARE
@@ -138,11 +138,11 @@ class CapturedStep(Generic[Result]):
         self._capture()
 
     def _capture(self) -> None:
-        self.captured: Captured[Result] | None = None  # frees the memory of the previous graph
+        self.captured: Captured[T] | None = None  # frees the memory of the previous graph
         padding = Padding(self.capacity, self.after, self.needed)
         self.captured = Captured(partial(self.function, padding=padding), self.given, self.learner.state)
 
-    def __call__(self, given: Tensor) -> Result:
+    def __call__(self, given: Tensor) -> T:
         """The function, replayed."""
         assert self.captured is not None
         return self.captured(given)

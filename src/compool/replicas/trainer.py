@@ -106,7 +106,7 @@ def train(
     captured_steps: list[CapturedStep[Any]] = []
     if _can_capture(stack, graphs):
         step = CapturedStep(
-            learner, learner.step, train_ids[:, : settings.batch], _capacity(graphs, train_ids, keys, settings)
+            learner, learner.step, train_ids[:, : settings.batch], _step_capacity(graphs, train_ids, keys, settings)
         )
         capacity = graphs.capacity(torch.cat([_parts(ids, size) for ids in held_out]))
         evaluate = CapturedStep(learner, learner.evaluate, held_out[0][:, :size], capacity)
@@ -180,7 +180,7 @@ def _can_capture(stack: NetworkStack | GINStack, graphs: Graphs) -> bool:
     return graphs.y.is_cuda and has_kernels(graphs.y) and not needs_reference
 
 
-def _capacity(graphs: Graphs, ids: Tensor, keys: Tensor, settings: TrainingSettings) -> Capacity:
+def _step_capacity(graphs: Graphs, ids: Tensor, keys: Tensor, settings: TrainingSettings) -> Capacity:
     """The capacity for the largest step of the whole training: no batch is ever too large."""
     epochs = range(1, 1 + (settings.epochs if settings.shuffle else 1))
     capacities = [graphs.capacity(_parts(_ordered(ids, keys, epoch, settings), settings.batch)) for epoch in epochs]

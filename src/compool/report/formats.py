@@ -58,14 +58,14 @@ def markdown(table: Table) -> str:
         return around.get(cell.mark, "{}").format(text) if text else ""
 
     lines = [
-        _line(written(Cell(heading)) for heading in table.header),
+        _markdown_line(written(Cell(heading)) for heading in table.header),
         f"{'|---' * table.texts}{'|---:' * (len(table.header) - table.texts)}|",
     ]
-    lines += [_line(map(written, row)) for row in table.rows]
+    lines += [_markdown_line(map(written, row)) for row in table.rows]
     return "\n".join([f"### {table.title}", "", *lines, "", table.note, ""])
 
 
-def _line(cells: Any) -> str:
+def _markdown_line(cells: Any) -> str:
     return f"| {' | '.join(cells)} |"
 
 

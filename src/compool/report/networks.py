@@ -49,7 +49,7 @@ def inspect_trained(
     if model is not None:
         network, about = nn.load_network(model), f"The network is that of {model.name}."
         recipe_used = recipe(OURS, dataset, name or "fast")
-        graphs = planning.load(recipe_used, folder)
+        graphs = planning.load_data(recipe_used, folder)
         width = network.settings.in_channels if isinstance(network, nn.Network) else None
         return inspect_graph(network, graphs, index, _matching_features(graphs, recipe_used, width), threshold, about)
     run = None
@@ -61,7 +61,7 @@ def inspect_trained(
             wanted += "" if replica is None else f", replica {replica}"
             raise ValueError(f"{store} has no finished run of {wanted}")
     recipe_used = recipe_of(run) if run else recipe(OURS, dataset, name or "fast")
-    graphs = planning.load(recipe_used, folder)
+    graphs = planning.load_data(recipe_used, folder)
     if not 0 <= index < len(graphs):  # before a network is trained for nothing
         raise ValueError(f"index must lie in 0..{len(graphs) - 1}, the graphs of {graphs.name}; got {index}")
     if run:
@@ -161,7 +161,7 @@ def retrain(run: Run, folder: Path | None, on_epoch: OnEpoch | None = None) -> t
         raise ValueError(f"replica {run.replica} of {run.dataset} {run.method} failed: there is no network to show")
     kept: list[Any] = []
     recipe = replace(recipe_of(run), epochs=run.epoch)
-    graphs = planning.load(recipe, folder)
+    graphs = planning.load_data(recipe, folder)
     require_same_data(run, graphs)
     (retrained,) = training.train_block(Block(recipe, run.seed, (run.replica,), folder), on_epoch, graphs, kept.append)
     return kept[0].single(0), f"{retrained.curves['test'][-1] or 0:.1%}"

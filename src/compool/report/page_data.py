@@ -28,9 +28,9 @@ def script_data(study: Study, graphs: Sequence[InspectedGraph]) -> str:
     value = {
         "methods": study.methods,
         "colours": {method: f"var(--c{colour_index(method)})" for method in study.methods},
-        "rows": [_row(study, index) for index in range(len(study.rows))],
-        "rankings": [_ranking(*ranking) for _, ranking in rankings(study)],
-        "graphs": [_graph(graph) for graph in graphs],
+        "rows": [_row_data(study, index) for index in range(len(study.rows))],
+        "rankings": [_ranking_data(*ranking) for _, ranking in rankings(study)],
+        "graphs": [_graph_data(graph) for graph in graphs],
     }
     text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     for letter in "<>&\u2028\u2029":
@@ -44,18 +44,18 @@ def rankings(study: Study) -> list[tuple[str, tuple[list[str], Ranking, int]]]:
     return [(recipe, ranking) for recipe, ranking in all_rankings if ranking is not None]
 
 
-def _ranking(methods: list[str], ranking: Ranking, num_datasets: int) -> dict[str, Any]:
+def _ranking_data(methods: list[str], ranking: Ranking, num_datasets: int) -> dict[str, Any]:
     joined = cliques(sorted(ranking.ranks), ranking.critical_difference)
     return {"methods": methods, "ranks": ranking.ranks, "difference": ranking.critical_difference, "cliques": joined}
 
 
-def _row(study: Study, index: int) -> dict[str, Any]:
+def _row_data(study: Study, index: int) -> dict[str, Any]:
     row = study.rows[index]
-    results = [_result(row, row.results[method]) for method in study.methods if method in row.results]
+    results = [_result_data(row, row.results[method]) for method in study.methods if method in row.results]
     return {"title": row.title, "link": f"#data-{index}", "results": results}
 
 
-def _result(row: Row, result: Result) -> dict[str, Any]:
+def _result_data(row: Row, result: Result) -> dict[str, Any]:
     reported = row.reported(result.method)
     return {
         "method": result.method,
@@ -79,7 +79,7 @@ def _rounded(value: float) -> float | None:
     return float(f"{value:.4g}") if math.isfinite(value) else None
 
 
-def _graph(graph: InspectedGraph) -> dict[str, Any]:
+def _graph_data(graph: InspectedGraph) -> dict[str, Any]:
     levels = []
     convolved = not torch.equal(graph.given, graph.levels[0].x)  # else the first layer's features are the input
     for depth, level in enumerate(graph.levels):

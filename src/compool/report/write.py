@@ -132,7 +132,7 @@ def _inspect_graphs(
             if name != "communities" and folder is None and name not in tu.available(tu.cache_folder()):
                 raise ValueError(f"{name} is not here; name its folder by --data")
             on_status(f"looking into {dataset}")
-            graphs = planning.load(recipe, folder)
+            graphs = planning.load_data(recipe, folder)
             require_same_data(run, graphs)
             network, about = network_of(run, store, folder, on_epoch)
             features = data.features(graphs, recipe.features)

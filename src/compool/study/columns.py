@@ -60,9 +60,9 @@ def parse_column(name: str, text: str) -> Any:
         ValueError: test is inf, but must be a number from 0 to 1
     """
     if name in INTEGER_RANGES or name in FLOAT_MAXIMA:
-        return _number(name, text)
+        return _parse_number(name, text)
     if name in JSON_COLUMNS:
-        return _nested(name, text)
+        return _parse_nested(name, text)
     if not text and name in _NOT_EMPTY:
         raise ValueError(f"{name} is empty")
     if name == "status" and text not in ("done", "failed"):
@@ -75,7 +75,7 @@ def parse_column(name: str, text: str) -> Any:
     return text
 
 
-def _number(name: str, text: str) -> int | float | None:
+def _parse_number(name: str, text: str) -> int | float | None:
     if not text:
         if name in OPTIONAL_COLUMNS:
             return None
@@ -90,7 +90,7 @@ def _number(name: str, text: str) -> int | float | None:
     return value
 
 
-def _nested(name: str, text: str) -> Any:
+def _parse_nested(name: str, text: str) -> Any:
     allowed, allows = _NESTED[name]
     try:
         value = json.loads(text, parse_constant=_refuse)  # NaN and Infinity are not JSON
@@ -102,19 +102,19 @@ def _nested(name: str, text: str) -> Any:
     return value
 
 
-def _settings(value: dict[str, Any]) -> bool:
+def _are_settings(value: dict[str, Any]) -> bool:
     return all(setting is None or isinstance(setting, str | bool) or _finite(setting) for setting in value.values())
 
 
-def _kept(value: list[Any]) -> bool:
+def _are_shares(value: list[Any]) -> bool:
     return all(_finite(share) and 0 <= share <= 1 for share in value)
 
 
-def _versions(value: dict[str, Any]) -> bool:
+def _are_versions(value: dict[str, Any]) -> bool:
     return all(isinstance(version, str) for version in value.values())
 
 
-def _curves(value: dict[str, Any]) -> bool:
+def _are_curves(value: dict[str, Any]) -> bool:
     if not all(isinstance(curve, list) for curve in value.values()):
         return False
     for name, curve in value.items():
@@ -144,8 +144,8 @@ def _wrong(name: str, text: str, allowed: str) -> ValueError:
 
 
 _NESTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "settings": ("an object of text, numbers, true, false and null", _settings),
-    "kept": ("a list of numbers from 0 to 1", _kept),
-    "versions": ("an object of text", _versions),
-    "curves": ("an object of lists of numbers, one entry per epoch", _curves),
+    "settings": ("an object of text, numbers, true, false and null", _are_settings),
+    "kept": ("a list of numbers from 0 to 1", _are_shares),
+    "versions": ("an object of text", _are_versions),
+    "curves": ("an object of lists of numbers, one entry per epoch", _are_curves),
 }

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from compool.study.columns import JSON_COLUMNS, escape_cell, parse_column, unescape_cell
-from compool.study.store import Run
+from compool.study.runs import TEXT_COLUMNS, Run
 
-_TEXT = [field.name for field in fields(Run) if field.type is str]
 _GUARDED_SINCE = "data_checksum"  # files without this column are older than the guard of their text
 
 
@@ -24,7 +23,7 @@ def write_csv(runs: Iterable[Run], file: TextIO, curves: bool = True) -> None:
     for run in runs:
         row = vars(run)
         nested = {name: json.dumps(row[name], separators=(",", ":")) for name in JSON_COLUMNS}
-        writer.writerow(row | nested | {name: escape_cell(row[name]) for name in _TEXT})
+        writer.writerow(row | nested | {name: escape_cell(row[name]) for name in TEXT_COLUMNS})
 
 
 def read_csv(path: Path) -> list[Run]:
@@ -65,7 +64,7 @@ def _run(row: dict[str | Any, Any], path: Path, line: int, guard: bool) -> Run:
         for name, text in row.items():
             if text is None:
                 raise ValueError(f"{name} is missing: the line ends before it")
-            values[name] = parse_column(name, unescape_cell(text) if guard and name in _TEXT else text)
+            values[name] = parse_column(name, unescape_cell(text) if guard and name in TEXT_COLUMNS else text)
         return Run(**values)
     except ValueError as error:
         raise ValueError(f"{path}, line {line}: {error}") from None

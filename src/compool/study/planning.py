@@ -118,7 +118,7 @@ def local_resources(device: str = "auto", workers: int | None = None) -> Resourc
     return Resources("cpu", workers, free_memory() // workers)
 
 
-def load(recipe: Recipe, folder: Path | None) -> data.GraphSet:
+def load_data(recipe: Recipe, folder: Path | None) -> data.GraphSet:
     """The data set of a recipe."""
     return data.communities() if recipe.dataset == "communities" else data.load(recipe.files or recipe.dataset, folder)
 
@@ -234,7 +234,7 @@ def plan(
         interrupted = [unfinished for unfinished in interrupted if len(unfinished.members) <= size]
     blocks, checksums = list[Block](), dict[str, str]()
     for group in groups.values():
-        graphs = load(group[0], folder)
+        graphs = load_data(group[0], folder)
         width = data.features(graphs, group[0].features).width
         for recipe in group:
             recipe.network_settings(width, graphs.num_classes)  # raises if they are wrong

@@ -180,15 +180,15 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join((*METHODS, *REPLACEMENTS))}; got {method!r}")
     dataset = next(
-        (known for known in datasets(method) if dataset == _read(_path(method, known)).get("files")), dataset
+        (known for known in datasets(method) if dataset == _read_toml(_path(method, known)).get("files")), dataset
     )
-    layers = [_read(_path(method, "default"))]
+    layers = [_read_toml(_path(method, "default"))]
     if dataset in datasets(method):
-        layers.append(_read(_path(method, dataset)))
+        layers.append(_read_toml(_path(method, dataset)))
     known = sorted({key for layer in layers for key, value in layer.items() if isinstance(value, dict)})
     own, table = dict[str, Any](), name
     if name.endswith(".toml"):
-        own, table, name = _read(Path(name)), "fast", Path(name).stem
+        own, table, name = _read_toml(Path(name)), "fast", Path(name).stem
         wrong = sorted(set(own) - _KEYS)
         if wrong:
             raise ValueError(f"{name}.toml has the unknown setting {wrong[0]!r}; known are {', '.join(sorted(_KEYS))}")
@@ -258,7 +258,7 @@ def recipes() -> Iterator[Recipe]:
     """Every recipe of the package."""
     for method in METHODS:
         for dataset in datasets(method):
-            tables = _read(_path(method, "default")) | _read(_path(method, dataset))
+            tables = _read_toml(_path(method, "default")) | _read_toml(_path(method, dataset))
             for name in sorted(key for key, value in tables.items() if isinstance(value, dict)):
                 yield recipe(method, dataset, name)
 
@@ -267,7 +267,7 @@ def _path(method: str, dataset: str) -> Any:
     return _FOLDER / method / f"{dataset}.toml"
 
 
-def _read(path: Any) -> dict[str, Any]:
+def _read_toml(path: Any) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -62,7 +62,7 @@ class Run:
 
 COLUMNS = [field.name for field in fields(Run)]
 STORED_COLUMNS = [*COLUMNS, CHECKSUM_COLUMN]
-_TEXT = [name for name in COLUMNS if name not in (*INTEGER_RANGES, *FLOAT_MAXIMA, *JSON_COLUMNS)]
+TEXT_COLUMNS = [name for name in COLUMNS if name not in (*INTEGER_RANGES, *FLOAT_MAXIMA, *JSON_COLUMNS)]
 
 
 def encode_run(run: Run) -> dict[str, Any]:
@@ -80,8 +80,8 @@ def decode_run(row: Mapping[str, Any]) -> tuple[Run, list[str]]:
 
     Only rows that were stored without a checksum can have damaged columns.
     """
-    values = {name: row[name] for name in COLUMNS} | {name: row[name].decode(errors="replace") for name in _TEXT}
-    values |= {name: _nested(name, row[name]) for name in JSON_COLUMNS}
+    values = {name: row[name] for name in COLUMNS} | {name: row[name].decode(errors="replace") for name in TEXT_COLUMNS}
+    values |= {name: _decode_nested(name, row[name]) for name in JSON_COLUMNS}
     damaged = [name for name in JSON_COLUMNS if values[name] is None]
     return Run(**values | {name: JSON_COLUMNS[name]() for name in damaged}), damaged
 
@@ -108,7 +108,7 @@ def _real(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else float(value)
 
 
-def _nested(name: str, text: bytes) -> Any:
+def _decode_nested(name: str, text: bytes) -> Any:
     """The value of a JSON column; None if it is not JSON, or of another type."""
     try:
         value = json.loads(text.decode())

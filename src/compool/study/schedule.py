@@ -72,6 +72,6 @@ def schedule(
                 todo.appendleft((block, losses))
                 continue
             reason = f"{LOST_WORKER} {len(losses)} times; the last time: {loss}"
-            runs = training.failed_block(block, planning.load(block.recipe, block.folder), reason)
+            runs = training.failed_block(block, planning.load_data(block.recipe, block.folder), reason)
         training.finish(block, runs, store)
         yield runs

@@ -50,11 +50,11 @@ class Store:
                 connection.row_factory = sqlite3.Row
                 yield connection
         except sqlite3.IntegrityError as error:
-            raise ValueError(f"{self.path} was given something that is no run ({_line(error)})") from None
+            raise ValueError(f"{self.path} was given something that is no run ({_one_line(error)})") from None
         except sqlite3.OperationalError as error:  # no room, no rights, locked
-            raise ValueError(f"{self.path} could not be read or written ({_line(error)})") from None
+            raise ValueError(f"{self.path} could not be read or written ({_one_line(error)})") from None
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # names of columns need not be UTF-8, either
-            raise ValueError(f"{self.path} is no study, or damaged ({_line(error)})") from None
+            raise ValueError(f"{self.path} is no study, or damaged ({_one_line(error)})") from None
 
     def add(self, runs: Iterable[Run]) -> int:
         """Store all runs or none, and return how many are new.
@@ -71,7 +71,7 @@ class Store:
                     raise
                 connection.execute("ROLLBACK")
                 connection.execute("REINDEX")  # what can be read of the runs does not depend on the index
-                _log.warning("%s: its index was damaged (%s), and was built again", self.path, _line(error))
+                _log.warning("%s: its index was damaged (%s), and was built again", self.path, _one_line(error))
                 return _add(connection, rows)
 
     def runs(self, datasets: Sequence[str] = (), methods: Sequence[str] = (), curves: bool = True) -> Iterator[Run]:
@@ -191,6 +191,6 @@ def _remove_damaged(connection: sqlite3.Connection, rows: Iterable[Mapping[str, 
         connection.execute("REINDEX")
 
 
-def _line(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     """An error's message in one line."""
     return " ".join(str(error).split())

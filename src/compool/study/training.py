@@ -42,7 +42,7 @@ def train_block(
         keep: called with the networks after the last epoch.
     """
     recipe, began = block.recipe, time.perf_counter()
-    graphs = planning.load(recipe, block.folder) if graphs is None else graphs
+    graphs = planning.load_data(recipe, block.folder) if graphs is None else graphs
     features = data.features(graphs, recipe.features)
     splits = planning.splits(block.recipe, graphs, block.seed, block.replicas)
     streams = [_stream(graphs.name, block.seed, replica) for replica in block.replicas]
@@ -74,7 +74,7 @@ def train_block(
     start, save = (saved.read(), saved.write) if saved else (None, None)
     trained = train(stack, on_device, splits, keys, settings, of_block, start, save)
     seconds = time.perf_counter() - began + (saved.earlier_seconds if saved else 0.0)
-    common = _about(block, graphs, device, seconds / len(splits))
+    common = _common_columns(block, graphs, device, seconds / len(splits))
     if keep is not None:
         keep(stack)
     runs, names = list[Run](), [field.name for field in fields(Curves)]
@@ -90,28 +90,28 @@ def train_block(
             "kept": curves["kept"][epoch - 1] if epoch > 0 else [],
             "weights_checksum": checksums[index],
         }
-        result |= _settings(block.recipes[index]) | _split(split)
+        result |= _recipe_columns(block.recipes[index]) | _split_columns(split)
         runs.append(Run(replica=replica, curves=curves, **result, **common))
     return runs
 
 
 def failed_block(block: Block, graphs: data.GraphSet, reason: str) -> list[Run]:
     """The runs of a block that could not be trained."""
-    common = _about(block, graphs, block.device, 0.0) | {"status": "failed", "reason": reason, "node": ""}
+    common = _common_columns(block, graphs, block.device, 0.0) | {"status": "failed", "reason": reason, "node": ""}
     nothing: dict[str, Any] = {"test": None, "validation": None, "epoch": None, "kept": [], "curves": {}}
     splits = planning.splits(block.recipe, graphs, block.seed, block.replicas)
     return [
-        Run(replica=replica, **nothing, **_settings(recipe), **_split(split), **common)
+        Run(replica=replica, **nothing, **_recipe_columns(recipe), **_split_columns(split), **common)
         for recipe, replica, split in zip(block.recipes, block.replicas, splits, strict=True)
     ]
 
 
-def _settings(recipe: Recipe) -> dict[str, Any]:
+def _recipe_columns(recipe: Recipe) -> dict[str, Any]:
     """The columns of a run about its recipe."""
     return {"recipe": recipe.name, "recipe_checksum": recipe.checksum, "settings": asdict(recipe)}
 
 
-def _split(split: data.Split) -> dict[str, Any]:
+def _split_columns(split: data.Split) -> dict[str, Any]:
     """The columns of a run about its split."""
     return {
         "split_checksum": split.checksum,
@@ -120,7 +120,7 @@ def _split(split: data.Split) -> dict[str, Any]:
     }
 
 
-def _about(block: Block, graphs: data.GraphSet, device: str, seconds: float) -> dict[str, Any]:
+def _common_columns(block: Block, graphs: data.GraphSet, device: str, seconds: float) -> dict[str, Any]:
     """The columns that the runs of a block have in common."""
     recipe = block.recipe
     settings = recipe.network_settings(data.features(graphs, recipe.features).width, graphs.num_classes)

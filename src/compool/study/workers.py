@@ -60,9 +60,9 @@ def train_on_workers(
     listener = threading.Thread(target=_listen, args=(queue, on_epoch, over), daemon=True)
     listener.start()
     threads = max(1, torch.get_num_threads() // workers)
-    pool = ProcessPoolExecutor(workers, context, initializer=_start, initargs=(queue, threads, os.getpid()))
+    pool = ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(queue, threads, os.getpid()))
     try:
-        yield from schedule(blocks, store, lambda block, _: pool.submit(_work, block), lambda: 2 * workers)
+        yield from schedule(blocks, store, lambda block, _: pool.submit(_train_block, block), lambda: 2 * workers)
     except BrokenProcessPool:
         raise RuntimeError(
             "a worker was killed, for want of memory perhaps: what is finished is stored, and fewer --workers or a "
@@ -76,7 +76,7 @@ def train_on_workers(
         listener.join(timeout=5)
 
 
-def _start(queue: "Queue[Any]", threads: int, parent: int) -> None:
+def _start_worker(queue: "Queue[Any]", threads: int, parent: int) -> None:
     global _queue
     _queue = queue
     torch.set_num_threads(threads)
@@ -90,10 +90,10 @@ def _die_with(parent: int) -> None:
     os._exit(1)
 
 
-def _work(block: Block) -> list[Run]:
+def _train_block(block: Block) -> list[Run]:
     global _loaded
     if _loaded is None or _loaded[0] != block.source:
-        _loaded = block.source, planning.load(block.recipe, block.folder)
+        _loaded = block.source, planning.load_data(block.recipe, block.folder)
     return training.train_block(block, _send_epoch, _loaded[1])
 
 

@@ -7,7 +7,7 @@ from compool.replicas.kernels._cuda_kernels import _activated, _tile, size_free
 
 
 @triton.jit
-def _split(value, PRECISION: tl.constexpr):
+def _split_tf32(value, PRECISION: tl.constexpr):
     """A float32 as the sum of two numbers with few bits, as tensor cores take them; itself if `PRECISION` is "tf32"."""
     if PRECISION == "tf32":
         high, low = value, value
@@ -27,7 +27,7 @@ def _dot(left, high, low, total, PRECISION: tl.constexpr):
     if PRECISION == "tf32":
         total = tl.dot(left, high, total, input_precision="tf32")
     else:
-        left_high, left_low = _split(left, PRECISION)
+        left_high, left_low = _split_tf32(left, PRECISION)
         small = tl.dot(left_low, high, input_precision="tf32")
         small = tl.dot(left_high, low, small, input_precision="tf32")
         small = tl.where(small == small, small, 0.0)  # the low bits of infinity are NaN; those of NaN are in `high`
@@ -57,7 +57,7 @@ def grouped_linear(
     k = tl.arange(0, INNER)
     columns = weight + segment.to(tl.int64) * INPUTS * OUTPUTS + k[:, None] + o[None, :] * INPUTS
     w = tl.load(columns, mask=(k < INPUTS)[:, None] & (o < OUTPUTS)[None, :], other=0.0)
-    high, low = _split(w, PRECISION)
+    high, low = _split_tf32(w, PRECISION)
     for first in range(start, end, ROWS):
         i = (first + tl.arange(0, ROWS)).to(tl.int64)
         total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
@@ -69,7 +69,7 @@ def grouped_linear(
                 total = _dot(r, high, low, total, PRECISION)
             else:
                 w = tl.load(columns + offset, mask=inside[:, None] & (o < OUTPUTS)[None, :], other=0.0)
-                more_high, more_low = _split(w, PRECISION)
+                more_high, more_low = _split_tf32(w, PRECISION)
                 total = _dot(r, more_high, more_low, total, PRECISION)
         position = i[:, None] * OUTPUTS + o[None, :]
         if HAS_ONTO:
