@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-ABANDONED = 600.0  # seconds: a temporary file that was not written to for so long belongs to a process that was killed
+ABANDONED = 600.0  # seconds without a write after which a temporary file belongs to a killed process
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What the arrays of a set must be, so that no loop reads outside of them."""
+"""Checks of the arrays of a set, so that no loop reads outside of them."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def check_ptr(name: str, values: NDArray[np.int64], graphs: int) -> None:
 
 
 def check_rows(name: str, values: NDArray[Any], num_rows: int, of: str) -> None:
-    """There must be one row per node, say."""
+    """There must be `num_rows` rows, one per node for example."""
     if len(values) != num_rows:
         raise ValueError(f"{name} must have {num_rows} rows, one per {of}; got {len(values)}")
 
@@ -115,7 +115,7 @@ def _first_wrong(
                 return _ORDER, graph, edge
             if edge == begin or i != source[edge - 1]:
                 cursor[i] = edge
-        # Edges (i, j) come by ascending i, as do the entries of row j: the next one there must be i.
+        # Edges (i, j) come by ascending i, as do the entries of row j: the next entry must be i.
         for edge in range(begin, end):
             i, j = source[edge], target[edge]
             reverse = cursor[j]

@@ -26,9 +26,9 @@ _Read = Callable[[str], Stream | None]  # of a suffix such as "A": the bytes of 
 def load(name: str, data: Path | str | None = None) -> GraphSet:
     """Load a set by name.
 
-    It is parsed once and cached in one file, ``NAME.npz``, in the folder that the variable ``COMPOOL_CACHE`` names, or
-    ``~/.cache/compool``. That file can be copied elsewhere and stands for the set there. A cached file that is damaged
-    is made again; a cache folder that cannot be written to is a warning.
+    It is parsed once and cached in a file, ``NAME.npz``, in the folder that the variable ``COMPOOL_CACHE`` names, or
+    ``~/.cache/compool``. That file can be copied elsewhere and replaces the set there. A damaged cache file is rebuilt;
+    a cache folder that cannot be written to causes a warning.
 
     A zip file that unpacks to more than 4 GiB, or to more than 256 MiB and 200 times its own size, is refused, unless
     the variable ``COMPOOL_MAX_UNPACKED_MB`` allows as much.
@@ -61,7 +61,7 @@ def _cached(name: str, source: Path, cached: Path) -> GraphSet:
                 _save(graphs, cached, source)
             return graphs
     except (ValueError, OSError):
-        pass  # missing, of another format, or damaged: made again from the source
+        pass  # missing, of another format, or damaged: rebuilt from the source
     graphs = parse(name, source)
     _save(graphs, cached, source)
     return graphs
@@ -130,7 +130,7 @@ def _download(name: str, folder: Path) -> Path:
 
     try:
         TUDataset(str(folder), name)
-    except Exception as error:  # PyG, its downloader and the network raise what they like
+    except Exception as error:  # PyG, its downloader and the network raise many types
         raise FileNotFoundError(
             f"{name} is not in the cache and could not be downloaded ({type(error).__name__}: {error}); "
             "name a folder that has it"

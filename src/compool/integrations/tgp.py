@@ -31,7 +31,7 @@ class ComponentSelect(Select):
         self.pool = nn.ComponentPooling(in_channels, **settings)
 
     def reset_parameters(self) -> None:
-        """Draw the scorer's weights anew."""
+        """Draw new weights."""
         self.pool.reset_parameters()
 
     def forward(

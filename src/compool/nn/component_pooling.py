@@ -26,9 +26,8 @@ class ComponentPooling(EdgeScorer):
     sum of its members', each weighted by the scores of its merged edges; a node that is not merged stays as it is.
     Supernodes are connected where their members were. Time and memory are linear in nodes and edges.
 
-    On a graph that holds both directions of each edge, the two directions have scores of their own. A node of which
-    only the incoming direction is merged gets weight 0, so that its features are lost; ``symmetric=True`` rules that
-    out.
+    If a graph holds both directions of each edge, each direction has its own score. A node of which only the incoming
+    direction is merged gets weight 0, so that its features are lost; ``symmetric=True`` prevents that.
 
     Args:
         in_channels: size of each node's features.
@@ -49,8 +48,8 @@ class ComponentPooling(EdgeScorer):
             as far as no supernode gets larger; see :func:`~compool.ops.select_max_size`.
         edge_dim: size of each edge's features, which the score then sees too, :math:`\psi(x_i, x_j, e_{ij})`.
         edge_reduce: what the features of an edge between supernodes are made of: the ``"sum"``, ``"mean"`` or ``"max"``
-            of those of the edges that it stands for; or their ``"multiplicity"``: how many there are, where `edge_attr`
-            [E] says how many each edge counts for, by default 1.
+            of those of the edges that it stands for; or their ``"multiplicity"``: how many there are, where each edge
+            counts as many times as `edge_attr` [E] says, by default once.
 
     Example:
         >>> pool = ComponentPooling(16)

@@ -37,7 +37,7 @@ def save_network(network: torch.nn.Module, path: str | os.PathLike[str], **about
 
 
 def load_network(path: str | os.PathLike[str]) -> torch.nn.Module:
-    """Read a network that :func:`save_network` wrote, in evaluation mode; a ValueError if the file is no such thing.
+    """Read a network that :func:`save_network` wrote, in evaluation mode; a ValueError if the file is not a network.
 
     Settings and shapes are compared before anything is allocated, so that a small file cannot ask for much memory.
 
@@ -77,7 +77,7 @@ class _MisfitError(Exception):
 def _described(
     notes: dict[str, str], path: str | os.PathLike[str]
 ) -> tuple[type[NetworkSettings | GINSettings], dict[str, Any]]:
-    """The class of the settings of a file's network, and the settings, of the right names and types."""
+    """The class of the settings of a file's network, and the settings, with checked names and types."""
     if notes.get("compool") not in _SETTINGS:
         raise ValueError(f"{path} holds no network of compool")
     kind = _SETTINGS[notes["compool"]]

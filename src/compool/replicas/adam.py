@@ -11,7 +11,7 @@ class Adam:
     Each parameter begins at a multiple of four in its row, where GPUs read fast.
 
     Updates are element-wise, so that each replica is trained as if alone. Equal to :class:`torch.optim.AdamW` and
-    :class:`torch.optim.Adam` for each of them. Nothing comes to the host, so that a CUDA graph can capture a step.
+    :class:`torch.optim.Adam` for each of them. Nothing is copied to the host, so that a CUDA graph can capture a step.
 
     Args:
         stack: a module whose parameters are stacked [R, *]. They become views of the matrix.

@@ -165,7 +165,7 @@ def missing_blocks(
     interrupted: Sequence[checkpoint.Interrupted] = (),
     data_checksum: str = "",
 ) -> list[Block]:
-    """Blocks of at most `size` replicas for what the store lacks of replicas 0 to `num_replicas` − 1 of each recipe.
+    """Blocks of at most `size` replicas for the missing runs of replicas 0 to `num_replicas` − 1 of each recipe.
 
     Interrupted blocks come first, unchanged. The recipes may only differ in settings that may differ within a training.
     Runs of data with another checksum do not count.
@@ -201,7 +201,7 @@ def plan(
     resources: Resources | None = None,
     size: int | None = None,
 ) -> list[Block]:
-    """The blocks that a store lacks of `num_replicas` replicas of each recipe.
+    """The blocks of the missing runs of `num_replicas` replicas of each recipe.
 
     Reads the data sets and checks all settings, so that errors come first. Recipes that only differ in settings that
     may differ within a training, such as the learning rate, share blocks: a sweep is a single training.

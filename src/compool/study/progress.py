@@ -16,7 +16,7 @@ LINE_INTERVAL = 10.0  # seconds between lines of text
 
 
 class Progress:
-    """Counts epochs of all replicas; `epoch` and `finished` are called by whoever runs the blocks."""
+    """Counts epochs of all replicas. The code that trains blocks calls `epoch` and `finished`."""
 
     def __init__(self, plan: Sequence[Block], console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)

@@ -95,7 +95,7 @@ def _linear(
     extra = (ptr if given is None else given.contiguous() for given in (bias, onto, key, probability))
     args = (x.contiguous(), weight, *extra, ptr, out, num_rows, ptr.size(0) - 1)
     has = {"HAS_BIAS": bias is not None, "HAS_ONTO": onto is not None, "HAS_KEY": key is not None, "RELU": relu}
-    precision = _precision() if x.dtype == torch.float32 else "tf32"  # half precision has products of its own
+    precision = _precision() if x.dtype == torch.float32 else "tf32"  # half precision has its own products
     shape = {"INPUTS": inputs, "OUTPUTS": outputs, "SEGMENTS": _segments(ptr), "CHUNK": chunk}
     grid = (num_rows // chunk + ptr.size(0), *over(outputs, columns))
     launch(products.grouped_linear, grid, *args, PRECISION=precision, **has, **shape, **tile)

@@ -45,7 +45,7 @@ class PaddedCoarse(NamedTuple):
     merged: Tensor
     """Mask [E] of the edges whose ends become one supernode."""
     parts: Components
-    """The supernodes: :attr:`~Components.first` is N where there is none."""
+    """The supernodes: :attr:`~Components.first` is padded with N."""
     edge_index: Tensor
     """Edges between supernodes [2, E], sorted, each once: the first ``row_ptr[-1]`` of them, zeros after."""
     row_ptr: Tensor
@@ -124,7 +124,7 @@ def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
 
     Args:
         ends: what a node adds to the scores of its outgoing and of its incoming edges [2, N].
-        edge_index: edges [2, E], both directions, sorted; those after the first ``row_ptr[-1]`` are none, and get 0.
+        edge_index: edges [2, E], both directions, sorted; those after the first ``row_ptr[-1]`` are padding, and get 0.
         row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1].
 
     Example:

@@ -36,7 +36,7 @@ class Gathered(NamedTuple):
     row_ptr: Tensor
     """Node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1]."""
     edge_index: Tensor
-    """Edges [2, E]; (0, 0) where there is none."""
+    """Edges [2, E], padded with (0, 0)."""
 
 
 def gather_graphs(
