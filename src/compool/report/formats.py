@@ -168,14 +168,14 @@ def terminal(table: Table) -> "rich.table.Table":
     from rich.markup import escape
 
     around = {"bold": "[bold]{}[/]", "underline": "[underline]{}[/]", "muted": "[dim]{}[/]"}
-    terminal_table = rich.table.Table(
+    rich_table = rich.table.Table(
         title=table.title, title_justify="left", box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=table.note,
         caption_justify="left",
     )  # fmt: skip
     for column, heading in enumerate(table.header):  # in a narrow window, cells wrap
-        terminal_table.add_column(escape(heading), justify="left" if column < table.texts else "right", overflow="fold")
+        rich_table.add_column(escape(heading), justify="left" if column < table.texts else "right", overflow="fold")
     for row in table.rows:
-        terminal_table.add_row(
+        rich_table.add_row(
             *(around.get(cell.mark, "{}").format(escape(cell.text)) if cell.text else "" for cell in row)
         )
-    return terminal_table
+    return rich_table

@@ -93,9 +93,8 @@ def propagate(
     if HAS_LEFT:
         total *= tl.load(left + i, mask=inside, other=0.0)[:, None]
     if HAS_OWN:
-        total += tl.load(own + i, mask=inside, other=0.0)[:, None] * tl.load(x + position, mask=tile, other=0.0).to(
-            dtype
-        )
+        row = tl.load(x + position, mask=tile, other=0.0).to(dtype)
+        total += tl.load(own + i, mask=inside, other=0.0)[:, None] * row
     tl.store(out + position, total.to(out.dtype.element_ty), mask=tile)
 
 
