@@ -55,13 +55,9 @@ def _layer_parameters(settings: NetworkSettings, letter: str, width: int, out: i
         return EdgePoolingParameters(width)
     if letter in "TA":
         return (TopKPoolingParameters if letter == "T" else SAGPoolingParameters)(width, settings.ratio)
-    kinds: dict[str, type[Module]] = {
-        "C": GCNConvParameters,
-        "S": SAGEConvParameters,
-        "G": GINLayerParameters,
-        "L": torch.nn.Linear,
-    }
-    return kinds[letter](width, out)
+    if letter == "L":
+        return torch.nn.Linear(width, out)
+    return {"C": GCNConvParameters, "S": SAGEConvParameters, "G": GINLayerParameters}[letter](width, out)
 
 
 class LinearParameters(Module):

@@ -203,9 +203,8 @@ def _induced(x: Tensor, score: Tensor, union: Union, keep: Tensor, max_nodes: in
         stays &= union.is_edge
         capacity = min(max_nodes, num_nodes)
         to = torch.where(keep, new_id, capacity)
-        first = new_id.new_full((capacity + 1,), num_nodes).index_copy(0, to, torch.arange(num_nodes, device=x.device))[
-            :-1
-        ]
+        nodes = torch.arange(num_nodes, device=x.device)
+        first = new_id.new_full((capacity + 1,), num_nodes).index_copy(0, to, nodes)[:-1]
         filler = torch.arange(capacity, device=x.device)  # padding reads rows all over `x`, times zero
         member = torch.where(first < num_nodes, first, filler)
         weight = torch.where(first < num_nodes, score.index_select(0, member), 0)

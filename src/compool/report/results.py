@@ -125,11 +125,8 @@ class Row:
         p_values = {method: t_test(accuracy, top) for method, accuracy in accuracies.items()}
         if any(p_value is None for p_value in p_values.values()):
             return ()
-        return tuple(
-            method
-            for method, p in p_values.items()
-            if accuracies[method] is top or (p is not None and p >= SIGNIFICANCE)
-        )
+        ties = {method for method, p in p_values.items() if p is not None and p >= SIGNIFICANCE}
+        return tuple(method for method in accuracies if accuracies[method] is top or method in ties)
 
 
 @dataclass(frozen=True)
@@ -218,10 +215,7 @@ def collect(runs: Iterable[Run], pick: str = BEST) -> Study:
     rows: dict[tuple[str, str], dict[str, Result]] = {}
     for dataset, recipe, method in sorted(groups, key=_order):
         variants = groups[dataset, recipe, method]
-        chosen = max(
-            variants.values(),
-            key=lambda members: (len(members), -members[0].seed, max(run.finished for run in members)),
-        )
+        chosen = max(variants.values(), key=lambda runs: (len(runs), -runs[0].seed, max(run.finished for run in runs)))
         if len(variants) > 1:
             others = sum(len(members) for members in variants.values()) - len(chosen)
             warnings.append(

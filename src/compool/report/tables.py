@@ -21,16 +21,10 @@ def tables(study: Study) -> list[Table]:
         >>> [table.name for table in tables(collect([]))]
         ['accuracy', 'p-values', 'parameters', 'pooling']
     """
-    made = [
-        accuracy(study.compared),
-        *replacement_tables(study),
-        p_values(study),
-        parameters(study.compared),
-        pooling(study),
-    ]
-    return (
-        made if any(row.dataset in paper.REPORTED for row in study.rows) else [_without_paper(table) for table in made]
-    )
+    compared = study.compared
+    made = [accuracy(compared), *replacement_tables(study), p_values(study), parameters(compared), pooling(study)]
+    in_paper = any(row.dataset in paper.REPORTED for row in study.rows)
+    return made if in_paper else [_without_paper(table) for table in made]
 
 
 def _without_paper(table: Table) -> Table:
@@ -66,9 +60,8 @@ def accuracy(study: Study) -> Table:
         rows.append(tuple(cells))
     runs = f"{max_runs} runs" + (" (fewer: the number in brackets)" if len(counts) > 1 else "")
     note = (
-        f"Test accuracy in percent, mean ± standard deviation over {runs}, {PICKS[study.pick]}. Bold:"
-        f" better than every other method here by the paper's t-test at {SIGNIFICANCE}; underlined: not told from the"
-        " best."
+        f"Test accuracy in percent, mean ± standard deviation over {runs}, {PICKS[study.pick]}. Bold: better than "
+        f"every other method here by the paper's t-test at {SIGNIFICANCE}; underlined: not told from the best."
     )
     return Table("accuracy", "Accuracy", tuple(header), tuple(rows), note, tuple(records))
 
@@ -92,13 +85,8 @@ def p_values(study: Study) -> Table:
             published = reported.p_value if reported else None
             corrected, holm = comparison.corrected, study.holm_p_values[row.dataset, row.recipe, method]
             interval = f"{_signed(corrected.low)} … {_signed(corrected.high)}" if corrected else "–"
-            cells = [
-                row.title,
-                method,
-                str(comparison.pairs),
-                _signed(corrected.difference) if corrected else "–",
-                interval,
-            ]
+            points = _signed(corrected.difference) if corrected else "–"
+            cells = [row.title, method, str(comparison.pairs), points, interval]
             tests = (corrected.p_value if corrected else None, holm, comparison.wilcoxon, comparison.t)
             rows.append(
                 (
@@ -117,11 +105,10 @@ def p_values(study: Study) -> Table:
             )
     note = (
         "Component pooling less the other method, in points of accuracy, on the splits that both were tested on; only "
-        "t-test and d take all runs. p: of the corrected resampled t-test, which "
-        f"allows for splits that overlap (test to training graphs: {_ratios(study)}), as does the interval; Holm: "
-        "that p-value corrected for several data sets; Wilcoxon, t-test: p-values of these tests, the latter the "
-        "paper's, which take runs as independent; paper: what it reports; d: Cohen's effect size. Bold: below "
-        f"{SIGNIFICANCE}."
+        "t-test and d take all runs. p: of the corrected resampled t-test, which allows for splits that overlap (test "
+        f"to training graphs: {_ratios(study)}), as does the interval; Holm: that p-value corrected for several data "
+        "sets; Wilcoxon, t-test: p-values of these tests, the latter the paper's, which take runs as independent; "
+        f"paper: what it reports; d: Cohen's effect size. Bold: below {SIGNIFICANCE}."
     )
     if not rows:
         note = f"There is nothing to compare: that takes runs of {OURS} and of another method on one data set."
@@ -171,9 +158,8 @@ def pooling(study: Study) -> Table:
             cells = (row.title, method, len(result.runs), result.failed, kept or "–", epoch, _seconds(result), block)
             failed = Cell(str(result.failed), "bold" if result.failed else "muted")
             rows.append(tuple(failed if column == 3 else Cell(str(cell)) for column, cell in enumerate(cells)))
-            levels = {
-                f"kept_percent_{level}": value for level, value in enumerate([*result.kept, None, None, None][:3], 1)
-            }
+            shares = [*result.kept, None, None, None][:3]
+            levels = {f"kept_percent_{level}": share for level, share in enumerate(shares, 1)}
             record: dict[str, Any] = {"runs": len(result.runs), "failed": result.failed, "seconds": result.seconds}
             record |= {"median_epoch": median(picked) if picked else None}
             records.append(_key(row, method) | record | levels)

@@ -76,9 +76,8 @@ def write_report(
     for name, figure in figures(study):
         on_status(f"drawing {name}")
         save_figure(figure, out / "figures", name)
-    inspected, notes = _inspect_graphs(
-        store, collect(runs), folder, train, on_status, on_epoch
-    )  # networks are of the best epoch
+    best = collect(runs)  # networks are of the best epoch
+    inspected, notes = _inspect_graphs(store, best, folder, train, on_status, on_epoch)
     write_text(out / "index.html", report_page(study, made, inspected, store.name, notes))
     return replace(study, warnings=(*study.warnings, *(notes if train else ()))), out / "index.html"
 
