@@ -31,7 +31,7 @@ from torch.profiler import ProfilerActivity, profile
 from compool import data, study
 from compool.data.paper import TABLE_1
 from compool.replicas.trainer import Curves
-from compool.study.planning import load
+from compool.study.planning import load_data
 
 MADE_UP = ("REDDIT-MULTI-5K", "REDDIT-MULTI-12K")
 SPREAD, LARGEST = 1.0, 4000  # of the logarithm of the sizes, and nodes of a graph: about as REDDIT-BINARY
@@ -133,7 +133,7 @@ def main() -> None:
     found = []
     for name in args.sets:
         recipes = [study.recipe(method, name, epochs=args.epochs) for method in args.method.split(",")]
-        graphs = made_up(name, args.share) if name in MADE_UP else load(recipes[0], args.data)
+        graphs = made_up(name, args.share) if name in MADE_UP else load_data(recipes[0], args.data)
         for recipe in recipes:
             found.append(trained(graphs, recipe, args.replicas, args.device))
             if args.profile:

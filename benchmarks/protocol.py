@@ -31,7 +31,7 @@ from torch_geometric.nn import ClusterPooling, GCNConv, global_mean_pool
 
 from compool import data, study
 from compool.study.machine import num_cpus
-from compool.study.planning import load
+from compool.study.planning import load_data
 
 
 class FromPyG(torch.nn.Module):
@@ -133,7 +133,7 @@ def main() -> None:
     folder = Path(args.data) if args.data else None
     recipe = study.recipe("component", args.dataset, epochs=args.epochs)
     full = study.recipe("component", args.dataset).epochs
-    graphs = load(recipe, folder)
+    graphs = load_data(recipe, folder)
 
     seconds: dict[str, float] = {}  # of an epoch, a replica
     with console.status("PyG"):

@@ -87,7 +87,7 @@ def main() -> None:
         end = time.perf_counter()
         files = [path for path in page.parent.rglob("*") if path.is_file()]
         found = {
-            "runs": study.number,
+            "runs": study.num_runs,
             "seconds_to_make_up": round(made - start, 1),
             "seconds": round(end - made, 1),
             "page_megabytes": round(page.stat().st_size / 1e6, 2),

@@ -36,7 +36,7 @@ from rich.table import Table
 
 from compool import data, study
 from compool.integrations import ray as cluster
-from compool.study.planning import Block, missing
+from compool.study.planning import Block, missing_blocks
 from compool.study.schedule import schedule
 from compool.study.store import Run, Store
 
@@ -71,7 +71,7 @@ def compare(number: int, epochs: int, rounds: int, folder: Path) -> dict[str, li
                 if engine == "processes":
                     found[engine].append(seconds_of(study.execute, blocks, store))
                 else:
-                    with cluster.connected("local", WORKERS):
+                    with cluster.connected_cluster("local", WORKERS):
                         found[engine].append(seconds_of(cluster.execute, blocks, store))
     return found
 
@@ -253,9 +253,9 @@ def store_times(opened: Store, recipes: Sequence[study.Recipe], each: int) -> di
         some = Block(recipe, 0, tuple(range(size)))
         made = [[replace(template(some, at), seed=100 * size + turn) for at in some.replicas] for turn in range(11)]
         found[f"add a block of {size}"] = times(lambda turn, made=made: opened.add(made[turn]))  # type: ignore[misc]
-    found["missing of one recipe"] = times(lambda _: missing(opened, [recipe], each + 100, 0, 10, None, "cpu"))
+    found["missing of one recipe"] = times(lambda _: missing_blocks(opened, [recipe], each + 100, 0, 10, None, "cpu"))
     found[f"missing of all {len(recipes)} recipes"] = times(
-        lambda _: [missing(opened, [one], each + 100, 0, 10, None, "cpu") for one in recipes]
+        lambda _: [missing_blocks(opened, [one], each + 100, 0, 10, None, "cpu") for one in recipes]
     )
     return found
 

@@ -110,7 +110,7 @@ def test_recipes_that_are_not_there(arguments: list[str], message: str) -> None:
 
 
 def test_what_is_named_twice_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: communities(90))
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: communities(90))
     twice = ["communities", "communities", "--method", "gin,gin", "--set", "lr=0.1,0.10"]
     result = run.invoke(app, ["run", *twice, "--replicas", "2", "--dry-run", "--store", "none.sqlite"])
     assert result.stdout.startswith("2 trainings to do")
@@ -120,7 +120,7 @@ def test_what_is_named_twice_is_trained_once(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = communities(90)
-    monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: graphs)
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
     store = str(tmp_path / "study.sqlite")
     command = ["run", "--store", store, "--replicas", "3", "--epochs", "1", "--method", "component,gin", "--block", "2"]
     command += ["--workers", "1"]
@@ -348,7 +348,7 @@ def test_a_damaged_store_with_a_column_too_many(change: str, warning: str, table
 def test_show_without_any_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trains a replica on generated graphs, and draws one of them."""
     graphs = communities(45)
-    monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: graphs)
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
     monkeypatch.chdir(tmp_path)
     result = run.invoke(app, ["show", "communities", "1", "--replica", "0"])
     assert result.exit_code == 0, result.stderr
@@ -361,7 +361,7 @@ def test_show_without_any_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("new/a.pdf", b"%PDF")])
 def test_show_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, start: bytes) -> None:
     graphs = communities(9)
-    monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: graphs)
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
     save_network(Network("PCPL", 4, hidden=8, num_classes=3), tmp_path / "network.safetensors")
     command = ["show", "communities", "0", "--model", str(tmp_path / "network.safetensors"), "--threshold", "-1"]
     result = run.invoke(app, [*command, "--out", str(tmp_path / name)])

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from compool import _files
-from compool._files import whole
+from compool._files import atomic_write
 
 
 def test_the_temporary_name_is_not_the_process_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getpid", lambda: 1)  # as in two containers that share a folder
     path = tmp_path / "note.txt"
-    with whole(path) as first, whole(path) as second:
+    with atomic_write(path) as first, atomic_write(path) as second:
         assert first != second
         assert first.suffix == ".txt"
         first.write_text("first")
@@ -30,7 +30,7 @@ def test_a_failure_leaves_the_old_content(tmp_path: Path) -> None:
     path.write_text("old")
 
     def fail_half_way() -> None:
-        with whole(path) as partial:
+        with atomic_write(path) as partial:
             partial.write_text("half")
             raise KeyboardInterrupt
 
@@ -47,7 +47,7 @@ def test_content_is_on_the_disk_before_it_replaces_the_old(tmp_path: Path, monke
         steps.append((os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")), path.exists()))
 
     monkeypatch.setattr(_files.os, "fsync", fsync)
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text("new")
     assert steps == [(partial.name, False), (tmp_path.name, True)]
 
@@ -57,8 +57,8 @@ def kill_while_writing(path: Path) -> None:
     script = """
 import sys, time
 from pathlib import Path
-from compool._files import whole
-with whole(Path(sys.argv[1])) as partial:
+from compool._files import atomic_write
+with atomic_write(Path(sys.argv[1])) as partial:
     partial.write_text("half")
     print("half", flush=True)
     time.sleep(60)
@@ -79,13 +79,13 @@ def test_a_later_write_removes_what_a_killed_one_left(tmp_path: Path) -> None:
     others = [tmp_path / name for name in names]
     for other in others:
         other.write_text("of somebody else")
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text("new")
     assert left.exists()  # may still be written to
     long_ago = time.time() - 2 * _files.ABANDONED
     for stale in (left, *others):
         os.utime(stale, (long_ago, long_ago))
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text("newer")
     assert path.read_text() == "newer"
     assert set(tmp_path.iterdir()) == {path, *others}

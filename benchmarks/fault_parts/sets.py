@@ -81,7 +81,7 @@ def _saved(made: data.GraphSet) -> data.GraphSet:
 
 def split(draw: Draw) -> Thunk:
     made = bad_set(draw) if draw.chance(0.3) else good_set()
-    arguments: dict[str, Any] = {"graphs": made, "replica": 0, "kind": draw.pick(data.KINDS), "seed": 0}
+    arguments: dict[str, Any] = {"graphs": made, "replica": 0, "kind": draw.pick(data.SPLIT_KINDS), "seed": 0}
     if draw.changes:
         arguments[draw.pick(("replica", "seed", "kind"))] = draw.pick((*SIZES, LARGE))
         arguments["graphs"] = draw.pick((made, made, made, made, None, [], "NCI1"))

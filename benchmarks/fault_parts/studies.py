@@ -23,9 +23,9 @@ def graphs() -> GraphSet:
 def small() -> Iterator[None]:
     """Studies of the generated communities take few graphs, and write a checkpoint after each epoch."""
     with (
-        mock.patch.object(planning, "load", return_value=graphs()),
-        mock.patch.object(checkpoint, "EVERY", 0.0),
-        mock.patch.object(checkpoint, "SHARE", 1e9),
+        mock.patch.object(planning, "load_data", return_value=graphs()),
+        mock.patch.object(checkpoint, "WRITE_INTERVAL", 0.0),
+        mock.patch.object(checkpoint, "MAX_WRITE_SHARE", 1e9),
     ):
         yield
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-ABANDONED = 600.0  # seconds: a temporary file that was not written to for so long belongs to a process that was killed
+ABANDONED = 600.0  # seconds without a write after which a temporary file belongs to a killed process
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary file name in the folder of `path`; what is written to it replaces `path` at the end.
 
     The new content is on the disk before it replaces the old, so that `path` is complete at any time, even after a
@@ -20,7 +20,7 @@ def whole(path: Path) -> Iterator[Path]:
 
     Example:
         >>> path = getfixture("tmp_path") / "folder" / "note.txt"
-        >>> with whole(path) as partial:
+        >>> with atomic_write(path) as partial:
         ...     _ = partial.write_text("done")
         >>> path.read_text()
         'done'

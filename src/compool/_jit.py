@@ -12,7 +12,7 @@ def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return njit(cache=True, nogil=True, **options)(loop)  # type: ignore[no-any-return]
-        except RuntimeError:  # no writable folder: compiled anew by each process
+        except RuntimeError:  # no writable folder: each process compiles
             return njit(nogil=True, **options)(loop)  # type: ignore[no-any-return]
 
     return compiled

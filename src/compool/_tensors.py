@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from compool._files import whole
+from compool._files import atomic_write
 
 CHECKSUM = "checksum"  # the note that holds it
 
@@ -34,7 +34,7 @@ def checksum(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> str:
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> None:
     """Write tensors, notes on them and the checksum of both; there is no half-written file at any time."""
     content = save(dict(tensors), {**notes, CHECKSUM: checksum(tensors, notes)})
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_bytes(content)  # save_file makes files that only their owner may read
 
 

@@ -29,7 +29,7 @@ class Nodes:
     """A cluster."""
 
     def __init__(self) -> None:
-        os.environ |= cluster.QUIET
+        os.environ |= cluster.RAY_SETTINGS
         from ray.cluster_utils import Cluster
 
         quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
@@ -62,7 +62,7 @@ class Nodes:
 def works(process: psutil.Process) -> bool:
     """Whether a process is one of Ray's that trains a block."""
     try:
-        return "ray::_work" in " ".join(process.cmdline())
+        return "ray::_train_task" in " ".join(process.cmdline())
     except psutil.NoSuchProcess:
         return False
 
@@ -104,7 +104,7 @@ def test_the_same_numbers_everywhere(nodes: Nodes, folder: Path, tmp_path: Path)
         assert len(curves.loss[-1]) == len(block.replicas)
         seen[block.recipe.method, block.replicas] = epoch
 
-    with cluster.connected(nodes.address):
+    with cluster.connected_cluster(nodes.address):
         assert cluster.cluster_resources("auto", None)[:2] == ("cpu", 2)
         with pytest.raises(ValueError, match="and in the cluster; got cuda"):
             cluster.cluster_resources("cuda", None)
@@ -126,7 +126,7 @@ def test_a_node_is_killed(nodes: Nodes, folder: Path, tmp_path: Path, caplog: py
         if not killed:
             killed.append(nodes.kill(nodes.training()[0]))
 
-    with cluster.connected(nodes.address):
+    with cluster.connected_cluster(nodes.address):
         list(cluster.execute(blocks, tmp_path / "ray", on_epoch=kill))
     nodes.add()
     runs = list(study.Store(tmp_path / "ray").runs())
@@ -148,7 +148,7 @@ def test_a_block_whose_worker_is_lost_each_time(
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
 
-    with cluster.connected(nodes.address):
+    with cluster.connected_cluster(nodes.address):
         (runs,) = cluster.execute([endless], tmp_path / "ray", on_epoch=kill)
     assert list(study.Store(tmp_path / "ray").runs()) == runs
     assert [(run.replica, run.status) for run in runs] == [(0, "failed"), (1, "failed")]
@@ -206,7 +206,7 @@ def nothing_trains(nodes: Nodes) -> bool:
     import ray
 
     end = time.monotonic() + 60
-    with cluster.connected(nodes.address):
+    with cluster.connected_cluster(nodes.address):
         while ray.available_resources().get("CPU") != 2 and time.monotonic() < end:
             time.sleep(0.2)
         return bool(ray.available_resources().get("CPU") == 2)
@@ -216,7 +216,10 @@ def nothing_trains(nodes: Nodes) -> bool:
 def test_an_error_in_a_task_is_one_line(nodes: Nodes, folder: Path, tmp_path: Path) -> None:
     """Device cuda is nowhere: torch says so on the worker."""
     wrong = study.Block(recipe(), 0, (0,), folder, device="cpu:1:2")
-    with cluster.connected(nodes.address), pytest.raises(RuntimeError, match=r"SMALL component on [0-9a-f]+: Runtime"):
+    with (
+        cluster.connected_cluster(nodes.address),
+        pytest.raises(RuntimeError, match=r"SMALL component on [0-9a-f]+: Runtime"),
+    ):
         list(cluster.execute([wrong], tmp_path / "ray"))
 
 
@@ -260,7 +263,7 @@ def test_a_report_that_fails_does_not_end_the_listener(
         def shutdown(self, force: bool) -> None:
             pass
 
-    monkeypatch.setattr(cluster, "OFTEN", 0.01)
+    monkeypatch.setattr(cluster, "MESSAGE_INTERVAL", 0.01)
     queue, seen = Messages(), []
     rows: list[list[Any]] = [[], [], [], [], []]
 

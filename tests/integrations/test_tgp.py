@@ -29,7 +29,7 @@ def example() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_equals_the_layer(settings: dict[str, object]) -> None:
     x, edge_index, batch = example()
-    pooler, layer = compool.integrations.tgp.ComponentPooling(8, **settings), compool.ComponentPooling(8, **settings)
+    pooler, layer = compool.integrations.tgp.ComponentPooler(8, **settings), compool.ComponentPooling(8, **settings)
     layer.load_state_dict(pooler.selector.pool.state_dict())
     ours_x, theirs_x = x.clone().requires_grad_(), x.clone().requires_grad_()
     ours, theirs = pooler(x=ours_x, adj=edge_index, batch=batch), layer(theirs_x, edge_index, batch)
@@ -47,7 +47,7 @@ def test_equals_the_layer(settings: dict[str, object]) -> None:
 
 def test_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     """What tgp asks of its own poolers: made by name, with arguments of others; pooled, convolved, lifted, reset."""
-    monkeypatch.setitem(poolers.pooler_map, "component", compool.integrations.tgp.ComponentPooling)
+    monkeypatch.setitem(poolers.pooler_map, "component", compool.integrations.tgp.ComponentPooler)
     pooler = poolers.get_pooler("component", in_channels=8, ratio=0.5, k=5, lift="precomputed", loss_coeff=1.0)
     assert isinstance(pooler, SRCPooling)
     assert pooler.is_sparse
@@ -76,7 +76,7 @@ def test_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_sparse_matrix_in_is_one_out() -> None:
     x, edge_index, batch = example()
     matrix = torch.sparse_coo_tensor(edge_index, torch.ones(edge_index.size(1)), (35, 35)).coalesce()
-    pooler = compool.integrations.tgp.ComponentPooling(8)
+    pooler = compool.integrations.tgp.ComponentPooler(8)
     out, plain = pooler(x=x, adj=matrix, batch=batch), pooler(x=x, adj=edge_index, batch=batch)
     assert out.edge_index.is_sparse
     assert torch.equal(out.edge_index.coalesce().indices(), plain.edge_index)

@@ -9,7 +9,7 @@ from compool import ops, replicas
 from compool.data import features, split
 from compool.replicas import Graphs
 from compool.replicas.adam import Adam
-from compool.replicas.trainer import Settings, train
+from compool.replicas.trainer import TrainingSettings, train
 from tests.replicas.batches import graph_set
 from tests.replicas.test_stack import NETWORKS, WHICH
 
@@ -53,8 +53,10 @@ def test_training_equals_the_cpu_s(name: str, kind: str, spare: float, monkeypat
     8 % on the CPU already, and by 0.1 % with an epsilon above the rounding.
     """
     monkeypatch.setattr(Adam, "step", partialmethod(Adam.step, eps=1e-4))
-    monkeypatch.setattr("compool.replicas.trainer.EVALUATED", 2)  # graphs held out are looked at in several parts
-    monkeypatch.setattr("compool.replicas.learner.LARGE", 0)
+    monkeypatch.setattr(
+        "compool.replicas.trainer.EVALUATION_BATCH", 2
+    )  # graphs held out are looked at in several parts
+    monkeypatch.setattr("compool.replicas.learner.LARGE_UNION", 0)
     monkeypatch.setattr("compool.replicas.learner.SPARE", spare)
     if spare < 0 and "E" not in name:
         pytest.skip("there is capacity for all")
@@ -72,11 +74,11 @@ def test_training_equals_the_cpu_s(name: str, kind: str, spare: float, monkeypat
         list(networks[1].parameters())[-1].data.fill_(torch.nan)
         stack = replicas.stack(networks).to(device)
         lr = torch.tensor([0.001, 0.01, 0.002])
-        settings = Settings(4, 8, lr, 2, torch.full((3,), 0.01))
+        settings = TrainingSettings(4, 8, lr, 2, torch.full((3,), 0.01))
         source = Graphs(graphs, chosen, device)
         found = train(stack, source, splits, torch.tensor([1, 2, 3], device=device), settings)
         assert found.failed.tolist() == [False, True, False]
         allowed = range(1) if device == "cpu" else range(1, 9) if spare < 0 else range(3)  # small batches vary
-        assert found.again in allowed
+        assert found.num_repeated in allowed
         results.append(torch.stack([*found.curves.loss, *found.curves.validation_loss]))
     torch.testing.assert_close(*results, equal_nan=True, rtol=1e-2, atol=1e-3)

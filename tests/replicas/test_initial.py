@@ -20,7 +20,7 @@ def test_equal_seeds_give_equal_weights(settings: NetworkSettings | GINSettings)
     torch.manual_seed(5)
     network = settings.network()
     torch.manual_seed(5)
-    parameters = initial.network(settings)
+    parameters = initial.draw_parameters(settings)
     expected, drawn = network.state_dict(), parameters.state_dict()
     assert [name for name, _ in network.named_parameters()] == [name for name, _ in parameters.named_parameters()]
     assert expected.keys() == drawn.keys()

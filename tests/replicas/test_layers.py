@@ -11,7 +11,7 @@ from torch_geometric.data import Batch
 from compool import nn, replicas
 from compool.data import features
 from compool.replicas import kernels
-from compool.replicas.pooling import TopKPooling
+from compool.replicas.pooling import StackedTopKPooling
 from tests.replicas.batches import Batches, batches, graph_set
 
 WHICH = {
@@ -63,32 +63,32 @@ def check(
 
 def test_linear(given: Batches) -> None:
     layers = [torch.nn.Linear(5, 3) for _ in given.singles]
-    check(given, layers, replicas.Linear, lambda layer, x, _: layer(x))
+    check(given, layers, replicas.StackedLinear, lambda layer, x, _: layer(x))
 
 
 @pytest.mark.parametrize("out", [3, 8])  # narrower than the input: multiplied first; wider: passed on first
 def test_gcn(given: Batches, out: int) -> None:
     layers = [pyg.GCNConv(5, out) for _ in given.singles]
-    check(given, layers, replicas.GCNConv, lambda layer, x, data: layer(x, data.edge_index))
+    check(given, layers, replicas.StackedGCNConv, lambda layer, x, data: layer(x, data.edge_index))
 
 
 @pytest.mark.parametrize("out", [3, 8])
 def test_sage(given: Batches, out: int) -> None:
     layers = [pyg.SAGEConv(5, out) for _ in given.singles]
-    check(given, layers, replicas.SAGEConv, lambda layer, x, data: layer(x, data.edge_index))
+    check(given, layers, replicas.StackedSAGEConv, lambda layer, x, data: layer(x, data.edge_index))
 
 
 @pytest.mark.parametrize("out", [3, 8])
 def test_gin(given: Batches, out: int) -> None:
     layers = [nn.GIN(5, out, 2).convs[0] for _ in given.singles]
-    check(given, layers, replicas.GINConv, lambda layer, x, data: layer(x, data.edge_index))
+    check(given, layers, replicas.StackedGINConv, lambda layer, x, data: layer(x, data.edge_index))
 
 
 def test_batch_norm(given: Batches) -> None:
     layers = [torch.nn.BatchNorm1d(5) for _ in given.singles]
-    check(given, layers, replicas.BatchNorm, lambda layer, x, _: layer(x))
+    check(given, layers, replicas.StackedBatchNorm, lambda layer, x, _: layer(x))
     # the same again after training, with the statistics that it gathered
-    stacked = replicas.BatchNorm(layers)
+    stacked = replicas.StackedBatchNorm(layers)
     for module in (stacked, *layers):
         module.train()
     stacked(given.x, given.union)
@@ -117,7 +117,11 @@ def test_component_pooling(given: Batches, weights: str, symmetric: bool, thresh
         return x
 
     check(
-        given, layers, replicas.ComponentPooling, lambda layer, x, data: layer(x, data.edge_index, data.batch).x, ours
+        given,
+        layers,
+        replicas.StackedComponentPooling,
+        lambda layer, x, data: layer(x, data.edge_index, data.batch).x,
+        ours,
     )
     check_coarse(coarse[0], [layer(d.x, d.edge_index, d.batch) for layer, d in zip(layers, given.singles, strict=True)])
 
@@ -139,7 +143,13 @@ def test_edge_pooling(given: Batches) -> None:
         coarse.append(union)
         return x
 
-    check(given, layers, replicas.EdgePooling, lambda layer, x, data: layer(x, data.edge_index, data.batch)[0], ours)
+    check(
+        given,
+        layers,
+        replicas.StackedEdgePooling,
+        lambda layer, x, data: layer(x, data.edge_index, data.batch)[0],
+        ours,
+    )
     check_coarse(coarse[0], [layer(d.x, d.edge_index, d.batch) for layer, d in zip(layers, given.singles, strict=True)])
     assert coarse[0].looped
 
@@ -148,8 +158,8 @@ def test_gcn_on_graphs_with_self_loops(given: Batches) -> None:
     """Edge pooling leaves some: PyG adds none to a node that has one."""
     pools = double([nn.EdgePooling(5, by_first=True) for _ in given.singles])
     convs = double([pyg.GCNConv(5, 3) for _ in given.singles])
-    x, union = replicas.EdgePooling(pools).double()(given.x, given.union)
-    out = replicas.GCNConv(convs).double()(x, union).split(union.ptr.diff().tolist())
+    x, union = replicas.StackedEdgePooling(pools).double()(given.x, given.union)
+    out = replicas.StackedGCNConv(convs).double()(x, union).split(union.ptr.diff().tolist())
     for ours, pool, conv, data in zip(out, pools, convs, given.singles, strict=True):
         x, edge_index, _, _ = pool(data.x, data.edge_index, data.batch)
         assert (edge_index[0] == edge_index[1]).any()
@@ -179,7 +189,7 @@ def test_one_hot_columns_are_looked_up(backend: str) -> None:
     assert given.x.dim() == 1
     layers = double([pyg.GCNConv(4, 3) for _ in range(4)])
     expected = [conv(data.x, data.edge_index) for conv, data in zip(layers, given.singles, strict=True)]
-    stacked = replicas.GCNConv(layers).double()
+    stacked = replicas.StackedGCNConv(layers).double()
     out = stacked(given.x, given.union)
     torch.testing.assert_close(out, torch.cat(expected))
     factor = torch.randn_like(out)
@@ -245,7 +255,9 @@ def test_linear_activate_is_a_product_and_activate(backend: str) -> None:
 def test_dropout_of_symmetric_scores_takes_both_directions() -> None:
     graphs = graph_set(40)
     given = batches(graphs, features(graphs), [list(range(40)), list(range(40))])
-    pool = replicas.ComponentPooling(double([nn.ComponentPooling(5, symmetric=True, dropout=0.5) for _ in range(2)]))
+    pool = replicas.StackedComponentPooling(
+        double([nn.ComponentPooling(5, symmetric=True, dropout=0.5) for _ in range(2)])
+    )
     raw = pool.double().raw_score(given.x, given.union, torch.tensor([1, 2]))
     source, target = given.union.edge_index.tolist()
     score = dict(zip(zip(source, target, strict=True), raw.tolist(), strict=True))
@@ -259,14 +271,18 @@ def test_dropout_of_symmetric_scores_takes_both_directions() -> None:
 @pytest.mark.parametrize(
     ("layer", "kind", "message"),
     [
-        (lambda: pyg.GCNConv(2, 2, improved=True), replicas.GCNConv, "GCNConv must have improved=False, got True"),
-        (lambda: pyg.SAGEConv(2, 2, aggr="max"), replicas.SAGEConv, "must have aggr=mean, got max"),
-        (lambda: pyg.GCNConv(2, 2, bias=False), replicas.GCNConv, "GCNConv must have bias=Tensor, got None"),
-        (lambda: pyg.SAGEConv(2, 2, bias=False), replicas.SAGEConv, "Linear must have bias=Tensor, got None"),
-        (lambda: pyg.TopKPooling(2, nonlinearity="sigmoid"), TopKPooling, "must have act=Tanh, got Sigmoid"),
-        (lambda: nn.EdgePooling(2), replicas.EdgePooling, "EdgePooling must have by_first=True, got False"),
-        (lambda: pyg.GINConv(torch.nn.Sequential()), replicas.GINConv, "GINConv must have a fixed eps"),
-        (lambda: nn.EdgePooling(2, nn.EdgePooling.compute_edge_score_tanh), replicas.EdgePooling, "softmax"),
+        (
+            lambda: pyg.GCNConv(2, 2, improved=True),
+            replicas.StackedGCNConv,
+            "GCNConv must have improved=False, got True",
+        ),
+        (lambda: pyg.SAGEConv(2, 2, aggr="max"), replicas.StackedSAGEConv, "must have aggr=mean, got max"),
+        (lambda: pyg.GCNConv(2, 2, bias=False), replicas.StackedGCNConv, "GCNConv must have bias=Tensor, got None"),
+        (lambda: pyg.SAGEConv(2, 2, bias=False), replicas.StackedSAGEConv, "Linear must have bias=Tensor, got None"),
+        (lambda: pyg.TopKPooling(2, nonlinearity="sigmoid"), StackedTopKPooling, "must have act=Tanh, got Sigmoid"),
+        (lambda: nn.EdgePooling(2), replicas.StackedEdgePooling, "EdgePooling must have by_first=True, got False"),
+        (lambda: pyg.GINConv(torch.nn.Sequential()), replicas.StackedGINConv, "GINConv must have a fixed eps"),
+        (lambda: nn.EdgePooling(2, nn.EdgePooling.compute_edge_score_tanh), replicas.StackedEdgePooling, "softmax"),
     ],
 )
 def test_what_cannot_be_stacked(layer: Callable[[], torch.nn.Module], kind: type, message: str) -> None:
@@ -277,8 +293,8 @@ def test_what_cannot_be_stacked(layer: Callable[[], torch.nn.Module], kind: type
 def test_layers_that_differ() -> None:
     layers = [nn.ComponentPooling(3), nn.ComponentPooling(3, weights="all")]
     with pytest.raises(ValueError, match=r"layers must agree in weights, got \['all', 'merged'\]"):
-        replicas.ComponentPooling(layers)
+        replicas.StackedComponentPooling(layers)
     with pytest.raises(ValueError, match=r"ComponentPooling must have ratio=None, got 0\.5"):
-        replicas.ComponentPooling([nn.ComponentPooling(3), nn.ComponentPooling(3, ratio=0.5)])
+        replicas.StackedComponentPooling([nn.ComponentPooling(3), nn.ComponentPooling(3, ratio=0.5)])
     with pytest.raises(ValueError, match=r"layers must agree in score, got .*relu"):
-        replicas.ComponentPooling([nn.ComponentPooling(3), nn.ComponentPooling(3, torch.relu, 0.1)])
+        replicas.StackedComponentPooling([nn.ComponentPooling(3), nn.ComponentPooling(3, torch.relu, 0.1)])

@@ -58,7 +58,7 @@ def test_kept_nodes_are_counted() -> None:
     graphs = graph_set()
     given = batches(graphs, features(graphs), WHICH)
     networks = [nn.Network("CPCPCL", 5, 8, 2).double() for _ in WHICH]
-    kept = replicas.stack(networks).double()(given.x, given.union).kept
+    kept = replicas.stack(networks).double()(given.x, given.union).num_nodes
     for replica, (network, data) in enumerate(zip(networks, given.singles, strict=True)):
         x = network.layers[0](data.x, data.edge_index).relu()
         out = network.layers[1](x, data.edge_index, data.batch)

@@ -12,7 +12,7 @@ from compool import nn, replicas
 from compool.data import features, split
 from compool.replicas.adam import Adam
 from compool.replicas.learner import Learner
-from compool.replicas.trainer import Settings, Trained, _held_out, _shuffled, train
+from compool.replicas.trainer import Trained, TrainingSettings, _evaluate_all, _shuffled, train
 from tests.replicas.batches import graph_set
 
 KEYS = torch.tensor([11, 22, 33, 44])
@@ -35,7 +35,7 @@ def trained(name: str, which: list[int], epochs: int = 3, break_one: int | None 
         list(networks[break_one].parameters())[0 if name[0] in "CG" and name != "GIN" else -2].data.fill_(how)
     stack = replicas.stack([networks[replica] for replica in which]).double()
     lr, decay = torch.tensor([0.01, 0.02, 0.03, 0.04]), torch.tensor([0.0, 0.1, 0.01, 0.0])
-    settings = Settings(epochs, 8, lr[which], 2, decay[which])
+    settings = TrainingSettings(epochs, 8, lr[which], 2, decay[which])
     splits = [split(graphs, replica) for replica in which]
     return train(stack, replicas.Graphs(graphs, chosen, dtype=torch.float64), splits, KEYS[which], settings)
 
@@ -68,7 +68,7 @@ def test_padded_to_the_largest_step_it_is_the_same_training(
     monkeypatch.setattr("compool.replicas.learner.Captured", _Called)
     _Called.capacities.clear()
     if spare is not None:
-        monkeypatch.setattr("compool.replicas.learner.LARGE", 0)
+        monkeypatch.setattr("compool.replicas.learner.LARGE_UNION", 0)
         monkeypatch.setattr("compool.replicas.learner.SPARE", spare)
     padded = trained(name, [0, 1, 2, 3], break_one=1, how=torch.nan)
     for curve in ("loss", "validation", "validation_loss", "test", "kept"):
@@ -77,7 +77,7 @@ def test_padded_to_the_largest_step_it_is_the_same_training(
     assert torch.equal(padded.epoch, exact.epoch)
     assert padded.failed.tolist() == [False, True, False, False]
     assert any(_Called.capacities) == (spare is not None)
-    assert (padded.again > 0) == (spare is not None and spare <= 0)
+    assert (padded.num_repeated > 0) == (spare is not None and spare <= 0)
 
 
 class _Called:
@@ -162,7 +162,7 @@ def test_without_shuffling_every_epoch_has_the_order_of_the_split() -> None:
     graphs, epochs, batch = graph_set(40), 3, 8
     network = nn.Network("CPCL", 5, 8, 2).double()
     stack, one = replicas.stack([network]).double(), split(graphs, 0)
-    settings = Settings(epochs, batch, torch.tensor([0.01]), 2, torch.tensor([0.1]), shuffle=False)
+    settings = TrainingSettings(epochs, batch, torch.tensor([0.01]), 2, torch.tensor([0.1]), shuffle=False)
     source = replicas.Graphs(graphs, features(graphs), dtype=torch.float64)
     found = train(stack, source, [one], KEYS[:1], settings)
     optimizer = torch.optim.AdamW(network.parameters(), lr=0.01, weight_decay=0.1)
@@ -188,7 +188,7 @@ def test_graphs_held_out_by_hand() -> None:
     stack = replicas.stack(networks)
     ids = torch.tensor([[0, 3, 7, 9, -1], [1, 2, 3, 4, 5]])
     learner = Learner(stack, replicas.Graphs(graphs, chosen), KEYS[:2], Adam(stack, torch.ones(2), torch.zeros(2)))
-    accuracy, loss, kept = _held_out(learner.look, ids, 2)
+    accuracy, loss, kept = _evaluate_all(learner.evaluate, ids, 2)
     for replica, network in enumerate(networks):
         right, losses, nodes, supernodes = [], [], 0, 0
         for index in ids[replica][ids[replica] >= 0].tolist():

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from compool import data, nn, ops
-from compool.report.levels import Shown, look
+from compool.report.levels import InspectedGraph, inspect_graph
 from compool.report.page import graph_page, report_page
 from compool.report.results import collect
 from compool.report.tables import tables
@@ -115,9 +115,9 @@ def test_tooltips_of_losses_have_four_digits(browser: Browser, tmp_path: Path, c
     assert f"component {text} ({text} … {text})" in browser.run("document.getElementById('tip').textContent")
 
 
-def shown(letters: str) -> Shown:
+def shown(letters: str) -> InspectedGraph:
     torch.manual_seed(1)
-    return look(nn.Network(letters, 4, 8, 3), data.communities(9), 0)
+    return inspect_graph(nn.Network(letters, 4, 8, 3), data.communities(9), 0)
 
 
 @pytest.mark.parametrize("letters", ["PCL", "CPCPL"])
@@ -129,7 +129,7 @@ def test_the_slider_does_what_the_operator_does(browser: Browser, tmp_path: Path
     for number, level in enumerate(given.levels):
         if number:
             browser.run(f"document.querySelector('button[data-level=\"{number}\"]').click()")
-        assert int(browser.run("document.getElementById('after').dataset.supernodes")) == level.supernodes
+        assert int(browser.run("document.getElementById('after').dataset.supernodes")) == level.num_supernodes
         scores = sorted(level.edge_score.tolist())
         between = [round(scores[len(scores) * part // 8], 2) for part in range(8)]
         for threshold in (-1.0, *between, 1.0):
@@ -146,7 +146,7 @@ def test_the_slider_does_what_the_operator_does(browser: Browser, tmp_path: Path
             assert browser.run(found) == expected.tolist()
             seen.add(int(expected.max()) + 1)
         browser.run("document.getElementById('reset').click()")
-        assert int(browser.run("document.getElementById('after').dataset.supernodes")) == level.supernodes
+        assert int(browser.run("document.getElementById('after').dataset.supernodes")) == level.num_supernodes
     assert len(seen) >= 3  # the slider did move something
 
 

@@ -27,7 +27,7 @@ def test_every_figure_is_written(tmp_path: Path) -> None:
         "critical-difference",
     ]
     for name in ("accuracy", "curves-x-y", "critical-difference"):  # the others differ in nothing that is saved
-        png, pdf = plotting.save(made[name], tmp_path, name)
+        png, pdf = plotting.save_figure(made[name], tmp_path, name)
         assert png.read_bytes().startswith(b"\x89PNG")
         assert pdf.read_bytes().startswith(b"%PDF")
     assert len(list(tmp_path.iterdir())) == 6  # nothing half-written is left
@@ -59,16 +59,16 @@ def test_what_a_row_has_not_is_not_drawn() -> None:
 
 
 def test_ranks_need_enough_data_sets() -> None:
-    assert ranks.ranked(collect(many(4))) is None
-    found = ranks.ranked(collect(many(5)))
+    assert ranks.rank_study(collect(many(4))) is None
+    found = ranks.rank_study(collect(many(5)))
     assert found is not None
     methods, ranking, number = found
     assert (methods, ranking.ranks, number) == (["component", "edgepool", "gin"], [1.0, 2.0, 3.0], 5)
     lacking = [run for run in many(6) if run.method != "gin"]
-    assert ranks.ranked(collect(lacking)) is None  # two methods
+    assert ranks.rank_study(collect(lacking)) is None  # two methods
 
 
 @pytest.mark.parametrize("made", [[], runs("component", [None]), runs("gin", [0.5])])
 def test_few_runs(made: list, tmp_path: Path) -> None:
     for name, figure in figures.figures(collect(made)):
-        plotting.write(figure, tmp_path / f"{name}.png")
+        plotting.write_figure(figure, tmp_path / f"{name}.png")

@@ -6,7 +6,7 @@ import torch
 
 from compool import ComponentPooling, data, nn, ops
 from compool.report import drawing, networks
-from compool.report.levels import centres, layout, look
+from compool.report.levels import centres, inspect_graph, layout
 from compool.report.results import collect
 from compool.study import Store, recipe, train_block
 from compool.study.planning import Block
@@ -20,14 +20,14 @@ def graphs() -> data.GraphSet:
 
 def test_levels_are_what_the_layers_did(graphs: data.GraphSet) -> None:
     network = nn.Network("CPCPL", in_channels=4, hidden=8, num_classes=3, dropout=0.5)
-    shown = look(network, graphs, 4)
+    shown = inspect_graph(network, graphs, 4)
     x = network.layers[0](graphs[4].x, graphs[4].edge_index).relu()
     out = network.layers[1](x, graphs[4].edge_index)
     first, second = shown.levels
     assert first.cluster.tolist() == out.cluster.tolist()
     assert first.edge_score.tolist() == out.edge_score.tolist()
     assert second.edge_index.tolist() == out.edge_index.tolist()
-    assert len(second.cluster) == first.supernodes == out.x.size(0)
+    assert len(second.cluster) == first.num_supernodes == out.x.size(0)
     assert shown.guess == int(network(graphs[4].x, graphs[4].edge_index).argmax())
     assert (shown.label, shown.index, shown.dataset) == (1, 4, "communities")
 
@@ -35,7 +35,7 @@ def test_levels_are_what_the_layers_did(graphs: data.GraphSet) -> None:
 @pytest.mark.parametrize("threshold", [-1.0, -0.1, 0.0, 0.3, 1.0])
 def test_another_threshold(graphs: data.GraphSet, threshold: float) -> None:
     network = nn.Network("PCL", in_channels=4, hidden=8, num_classes=3)
-    level = look(network, graphs, 0, threshold=threshold).levels[0]
+    level = inspect_graph(network, graphs, 0, threshold=threshold).levels[0]
     expected = ops.coarsen(level.edge_score, level.edge_index, 60, threshold).parts.cluster
     assert level.cluster.tolist() == expected.tolist()
     assert [pool.threshold for pool in network.modules() if isinstance(pool, ComponentPooling)] == [0.0]  # as it was
@@ -55,7 +55,7 @@ def test_wrong_input(
     graphs: data.GraphSet, network: torch.nn.Module, index: int, threshold: float | None, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        look(network, graphs, index, threshold=threshold)
+        inspect_graph(network, graphs, index, threshold=threshold)
 
 
 def test_layout_keeps_parts_apart() -> None:
@@ -80,12 +80,12 @@ def test_centres_by_hand() -> None:
 
 
 def test_a_picture_shows_each_level(graphs: data.GraphSet) -> None:
-    shown = look(nn.Network("PCPL", 4, 8, 3), graphs, 0, about="a $network$")
+    shown = inspect_graph(nn.Network("PCPL", 4, 8, 3), graphs, 0, about="a $network$")
     figure = drawing.draw(shown)
     nodes = [axes.collections[-1].get_offsets() for axes in figure.axes[:4]]
     first, second = shown.levels
-    assert [len(one) for one in nodes] == [60, first.supernodes, first.supernodes, second.supernodes]
-    assert np.allclose(nodes[0], first.place)
+    assert [len(one) for one in nodes] == [60, first.num_supernodes, first.num_supernodes, second.num_supernodes]
+    assert np.allclose(nodes[0], first.position)
 
 
 def test_a_run_trained_again_is_the_run(
@@ -93,7 +93,7 @@ def test_a_run_trained_again_is_the_run(
 ) -> None:
     """Trained with others and stored, then again by itself up to the epoch that was picked: the accuracies agree."""
     few = data.communities(99)
-    monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: few)
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: few)
     store = Store(tmp_path / "study.sqlite")
     settings = recipe("component", "communities", epochs=4, hidden=8)
     store.add(train_block(Block(settings, 0, (0, 1, 2))))
@@ -118,15 +118,18 @@ def test_a_run_trained_again_is_the_run(
         raise AssertionError("it is kept")
 
     monkeypatch.setattr("compool.study.training.train_block", not_again)
-    shown = networks.find("communities", 5, store.path)
+    shown = networks.inspect_trained("communities", 5, store.path)
     assert shown.about == about
-    assert shown.levels[0].cluster.tolist() == look(network, few, 5).levels[0].cluster.tolist()
+    assert shown.levels[0].cluster.tolist() == inspect_graph(network, few, 5).levels[0].cluster.tolist()
     model = networks.model_path(store.path, run)
-    assert networks.find("communities", 5, model=model).levels[0].supernodes == shown.levels[0].supernodes
+    assert (
+        networks.inspect_trained("communities", 5, model=model).levels[0].num_supernodes
+        == shown.levels[0].num_supernodes
+    )
     with pytest.raises(ValueError, match=r"index must lie in 0\.\.98, the graphs of communities; got 99"):
-        networks.find("communities", 99, store.path)
+        networks.inspect_trained("communities", 99, store.path)
     with pytest.raises(ValueError, match="has no finished run of component on communities, replica 9"):
-        networks.find("communities", 5, store.path, replica=9)
+        networks.inspect_trained("communities", 5, store.path, replica=9)
 
 
 def test_runs_that_cannot_be_shown() -> None:
@@ -134,5 +137,5 @@ def test_runs_that_cannot_be_shown() -> None:
         networks.recipe_of(example(0))
     failed = example(0, status="failed", test=None, validation=None, epoch=None)
     with pytest.raises(ValueError, match="replica 0 of NCI1 component failed"):
-        networks.train_again(failed, None)
+        networks.retrain(failed, None)
     assert networks.chosen_run(collect([failed]), "NCI1") is None

@@ -104,7 +104,7 @@ def test_a_report_replaces_its_own_files_only(tmp_path: Path) -> None:
 def test_graphs_of_kept_networks_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only networks that are there are shown, unless asked for; what cannot be is said."""
     few = communities(9)
-    monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: few)
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: few)
     monkeypatch.setattr("compool.report.write.figures", lambda study: [])  # tested elsewhere, and slow
     monkeypatch.setenv("COMPOOL_CACHE", str(tmp_path))
     settings = vars(recipe("component", "communities"))

@@ -42,7 +42,7 @@ def test_rows_come_in_the_papers_order() -> None:
     assert list(study.rows[0].results) == ["component", "edgepool", "gin"]
     assert [run.replica for run in study.rows[0].results["gin"].runs] == [0, 1, 2, 3]
     assert study.warnings == ()
-    assert study.number == 48
+    assert study.num_runs == 48
 
 
 def test_numbers_by_hand() -> None:
@@ -90,7 +90,7 @@ def test_holm_runs_over_data_sets() -> None:
     study = collect(made)
     plain = {row.dataset: row.comparisons["gin"].corrected.p_value for row in study.rows}
     least = min(plain, key=lambda name: plain[name])
-    assert study.holm[least, "fast", "gin"] == pytest.approx(3 * plain[least])
+    assert study.holm_p_values[least, "fast", "gin"] == pytest.approx(3 * plain[least])
 
 
 def warned(made: list[Run]) -> tuple[str, ...]:
@@ -123,11 +123,13 @@ def test_other_pooling_in_our_networks_is_apart() -> None:
     study = collect([*plain, *runs("component", [0.8, 0.7]), *runs("none", [0.7, 0.8]), *runs("topk", [0.1, 0.2])])
     assert [row.dataset for row in study.compared.rows] == ["COLLAB", "NCI1"]
     assert [list(row.results) for row in study.compared.rows] == [["component", "gin"], ["component"]]
-    assert [(row.dataset, list(row.results)) for row in study.instead.rows] == [("NCI1", ["component", "none", "topk"])]
-    assert study.instead.rows[0].best == ("component", "none")
+    assert [(row.dataset, list(row.results)) for row in study.replacements.rows] == [
+        ("NCI1", ["component", "none", "topk"])
+    ]
+    assert study.replacements.rows[0].best == ("component", "none")
     assert list(study.rows[1].comparisons) == ["none", "topk"]
     assert study.warnings == ("No runs of edgepool: COLLAB.", "No runs of edgepool or gin: NCI1.")
-    assert not collect(plain).instead.rows
+    assert not collect(plain).replacements.rows
 
 
 def test_only_failed_runs() -> None:
@@ -165,7 +167,7 @@ def test_other_data_of_the_same_name_are_another_data_set() -> None:
         "NCI1: 2 runs were trained on other data of this name (checksum bbbbbbbb instead of aaaaaaaa) and are shown as "
         "NCI1 [data bbbbbbbb]."
     )
-    assert study.number == 14
+    assert study.num_runs == 14
     cells = [row[0].text for row in accuracy(study).rows]
     assert cells == ["NCI1", "NCI1 [data bbbbbbbb]"]
 

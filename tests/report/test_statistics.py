@@ -8,28 +8,28 @@ from compool.report.statistics import (
     Summary,
     compare,
     corrected_t_test,
-    describe,
     effect_size,
     holm,
-    ranking,
+    rank_methods,
+    summarize,
     t_test,
     wilcoxon,
 )
 
 
-def test_describe_by_hand() -> None:
-    assert describe([1.0, 2.0, 3.0, 6.0]) == Summary(3.0, pytest.approx(math.sqrt(14 / 3)), 4)
-    assert describe([0.1, 0.1, 0.1]) == Summary(0.1, 0.0, 3)
-    assert describe([0.7]) == Summary(0.7, 0.0, 1)
+def test_summarize_by_hand() -> None:
+    assert summarize([1.0, 2.0, 3.0, 6.0]) == Summary(3.0, pytest.approx(math.sqrt(14 / 3)), 4)
+    assert summarize([0.1, 0.1, 0.1]) == Summary(0.1, 0.0, 3)
+    assert summarize([0.7]) == Summary(0.7, 0.0, 1)
     with pytest.raises(ValueError, match="values must hold at least one number, got none"):
-        describe([])
+        summarize([])
 
 
 def test_t_test_by_hand() -> None:
     # Means 2 and 4, variances 1 and 1, n = 3: t = 2 / sqrt(2/3) = √6 with 4 degrees of freedom, whose distribution has
     # the closed form p = 1 − s(3 − s²)/2 with s = t/√(4 + t²)
     s = math.sqrt(6 / 10)
-    assert t_test(describe([1.0, 2, 3]), describe([3.0, 4, 5])) == pytest.approx(1 - s * (3 - s * s) / 2)
+    assert t_test(summarize([1.0, 2, 3]), summarize([3.0, 4, 5])) == pytest.approx(1 - s * (3 - s * s) / 2)
     assert t_test(Summary(1, 0, 5), Summary(1, 0, 5)) == 1
     assert t_test(Summary(1, 0, 5), Summary(2, 0, 5)) == 0
     assert t_test(Summary(1, 0, 1), Summary(2, 1, 5)) is None
@@ -100,9 +100,9 @@ def test_compare_uses_pairs_only_where_splits_are_shared() -> None:
 
 def test_ranking_by_hand() -> None:
     # Demšar (2006): q₀.₀₅ = 2.343 for three methods, so CD = 2.343 · √(12 / (6 · 5))
-    found = ranking([[3.0, 2, 1]] * 4 + [[3.0, 3, 1]])
+    found = rank_methods([[3.0, 2, 1]] * 4 + [[3.0, 3, 1]])
     assert found.ranks == pytest.approx([(4 + 1.5) / 5, (8 + 1.5) / 5, 3.0])
     assert found.critical_difference == pytest.approx(2.343 * math.sqrt(12 / 30), abs=1e-3)
     assert found.p_value < 0.05
     with pytest.raises(ValueError, match="at least 3 methods, got 2"):
-        ranking([[0.5, 0.6]])
+        rank_methods([[0.5, 0.6]])

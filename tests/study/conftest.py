@@ -8,11 +8,11 @@ from compool.study import checkpoint
 def few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred generated graphs rather than 1,200."""
     graphs = communities(99)
-    monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: graphs)
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
 
 
 @pytest.fixture
 def every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every epoch is written down."""
-    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
-    monkeypatch.setattr(checkpoint, "SHARE", 1e9)
+    monkeypatch.setattr(checkpoint, "WRITE_INTERVAL", 0.0)
+    monkeypatch.setattr(checkpoint, "MAX_WRITE_SHARE", 1e9)

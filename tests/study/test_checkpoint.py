@@ -62,7 +62,7 @@ def test_blocks_are_those_that_were_interrupted(tmp_path: Path) -> None:
     smaller = planned(path, number=5, size=1)
     assert [(block.replicas, block.epochs_done) for block in smaller] == [((3,), 0), ((4,), 0)]
     list(study.train_here(smaller, study.Store(path)))
-    assert not checkpoint.folder(path).exists()  # that of both is of no use any more
+    assert not checkpoint.folder_of(path).exists()  # that of both is of no use any more
 
     swept = study.variants("component", "communities", settings=["lr=1e-3,0.01"], epochs=5, hidden=4)
     (block,) = planned(path, *swept, number=2, size=4)
@@ -93,7 +93,7 @@ def test_ctrl_c_says_where_blocks_under_way_are(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("compool.study.progress.Progress.epoch", stop)
     command = f"run --method component --replicas 1 --set hidden=4 --device cpu --workers 1 --store {path}".split()
     for every, kept in ((60.0, ""), (0.0, f", those under way in {path}-checkpoints")):
-        monkeypatch.setattr(checkpoint, "EVERY", every)
+        monkeypatch.setattr(checkpoint, "WRITE_INTERVAL", every)
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 130
         expected = f"compool: stopped; finished blocks are in {path}{kept}; the same command goes on from there"
@@ -113,7 +113,7 @@ def test_halves_of_a_block_are_trainings_of_their_own(tmp_path: Path) -> None:
 
 
 def test_short_trainings_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "EVERY", 60.0)
+    monkeypatch.setattr(checkpoint, "WRITE_INTERVAL", 60.0)
     (block,) = planned(tmp_path / "study.sqlite")
     study.train_block(block)
     assert list(tmp_path.iterdir()) == []
@@ -127,14 +127,14 @@ def test_it_survives_a_kill(tmp_path: Path) -> None:
         from compool import study
         from compool.data import communities
         from compool.study import checkpoint, planning
-        checkpoint.EVERY, checkpoint.SHARE = 0.0, 1e9
+        checkpoint.WRITE_INTERVAL, checkpoint.MAX_WRITE_SHARE = 0.0, 1e9
         recipe = study.recipe("component", "communities", epochs=1000, hidden=4, halve=2)
-        planning.load = lambda recipe, folder: communities(99)
+        planning.load_data = lambda recipe, folder: communities(99)
         path = Path(sys.argv[1])
         list(study.execute(study.plan([recipe], 2, 0, path, None, study.local_resources("cpu"), 2), path))
     """
     path = tmp_path / "study.sqlite"
-    folder = checkpoint.folder(path)
+    folder = checkpoint.folder_of(path)
     process = subprocess.Popen([sys.executable, "-c", code, str(path)])
     while not list(folder.glob("[!.]*.safetensors")) and process.poll() is None:
         time.sleep(0.05)

@@ -68,7 +68,7 @@ def test_a_file_that_is_of_no_use(what: str, tmp_path: Path, caplog: pytest.LogC
         assert seen == [1, 2, 3, 4, 5]
         assert "restarting" in caplog.text
     assert told(list(study.Store(path).runs())) == told(whole)
-    assert not checkpoint.folder(path).exists()
+    assert not checkpoint.folder_of(path).exists()
 
 
 @pytest.mark.parametrize("what", ["a weight", "seconds"])
@@ -93,7 +93,7 @@ def test_other_graphs_are_not_gone_on_with(
     interrupt(block, 3)
     graphs = communities(99)
     others = replace(graphs, y=np.roll(graphs.y, 1))
-    monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: others)
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: others)
     assert told(study.train_block(block)) == told(study.train_block(replace(block, checkpoint_folder=None)))
     assert "it is of other data" in caplog.text
 
@@ -117,8 +117,8 @@ def test_a_full_disk_does_not_end_a_training(
 def test_writing_takes_a_share_of_the_time_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An epoch a second, writing takes one: with a tenth of the time, after epochs 5, 15 and 25."""
     clock = iter(range(1000))
-    monkeypatch.setattr(checkpoint, "EVERY", 5.0)
-    monkeypatch.setattr(checkpoint, "SHARE", 0.1)
+    monkeypatch.setattr(checkpoint, "WRITE_INTERVAL", 5.0)
+    monkeypatch.setattr(checkpoint, "MAX_WRITE_SHARE", 0.1)
     monkeypatch.setattr("compool.study.checkpoint.time.monotonic", lambda: next(clock))
     saved = checkpoint.Checkpoint(tmp_path / "one.safetensors", (("a", 0),), 0, "here")
     written: list[int] = []
@@ -143,7 +143,7 @@ def test_what_cannot_be_removed_ends_nothing(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "unlink", denied)
-    monkeypatch.setattr(checkpoint, "EVERY", 60.0)
+    monkeypatch.setattr(checkpoint, "WRITE_INTERVAL", 60.0)
     list(study.train_here([block], study.Store(path)))
     assert "cannot be removed" in caplog.text
     assert planned(path) == []
@@ -190,9 +190,9 @@ def test_a_command_with_nothing_to_train_removes_it(tmp_path: Path) -> None:
         "--no-report",
     ]
     assert CliRunner().invoke(app, [*command, *settings, "--dry-run"]).exit_code == 0
-    assert checkpoint.folder(path).exists()  # a dry run changes nothing
+    assert checkpoint.folder_of(path).exists()  # a dry run changes nothing
     assert CliRunner().invoke(app, [*command, *settings]).exit_code == 0
-    assert not checkpoint.folder(path).exists()
+    assert not checkpoint.folder_of(path).exists()
 
 
 def test_seconds_count_what_was_before(tmp_path: Path) -> None:

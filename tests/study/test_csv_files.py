@@ -13,7 +13,7 @@ from compool.report.formats import as_csv
 from compool.report.results import collect
 from compool.report.tables import accuracy
 from compool.study import Store
-from compool.study.columns import JSON
+from compool.study.columns import JSON_COLUMNS
 from compool.study.csv_files import read_csv, write_csv
 from tests.study.test_store import example as run
 
@@ -129,7 +129,7 @@ def test_no_text_is_a_formula(tmp_path: Path) -> None:
         writer = csv.writer(file)
         writer.writerow(old)
         values = vars(run(0, dataset="'quoted'"))
-        writer.writerow([json.dumps(values[name]) if name in JSON else values[name] for name in old])
+        writer.writerow([json.dumps(values[name]) if name in JSON_COLUMNS else values[name] for name in old])
     assert read_csv(path) == [run(0, dataset="'quoted'")]
 
 

@@ -7,7 +7,7 @@ import pytest
 from compool import study
 from compool.data import communities
 from compool.study.planning import Block
-from compool.study.schedule import Lost, schedule
+from compool.study.schedule import WorkerLost, schedule
 from compool.study.store import Run, Store
 from tests.study.test_store import example
 
@@ -48,7 +48,7 @@ def test_a_block_that_is_lost_is_tried_elsewhere(tmp_path: Path, caplog: pytest.
 
     def submit(block: Block, avoid: Sequence[str]) -> "Future[list[Run]]":
         avoided.append(list(avoid))
-        return done([example(0)] if len(avoid) == 3 else Lost("no answer", f"node {len(avoid)}"))
+        return done([example(0)] if len(avoid) == 3 else WorkerLost("no answer", f"node {len(avoid)}"))
 
     store = Store(tmp_path / "study.sqlite")
     ((run,),) = schedule([block(0)], store, submit, lambda: 1)
@@ -59,9 +59,9 @@ def test_a_block_that_is_lost_is_tried_elsewhere(tmp_path: Path, caplog: pytest.
 
 def test_a_block_that_is_lost_four_times_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = communities(99)
-    monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder: graphs)
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
     store = Store(tmp_path / "study.sqlite")
-    ((one, two),) = schedule([block(4, 7)], store, lambda block, _: done(Lost("no answer")), lambda: 1)
+    ((one, two),) = schedule([block(4, 7)], store, lambda block, _: done(WorkerLost("no answer")), lambda: 1)
     assert (one.status, one.test, one.replica, two.replica) == ("failed", None, 4, 7)
     assert one.reason == "its worker was lost 4 times; the last time: no answer"
     assert one.parameters == sum(parameter.numel() for parameter in RECIPE.network().parameters())

@@ -12,7 +12,7 @@ import pytest
 
 from compool.study import Run, Store
 from compool.study.migrations import MIGRATIONS
-from compool.study.runs import encoded
+from compool.study.runs import encode_run
 
 CODE = """
 import sys
@@ -117,7 +117,7 @@ def test_files_that_are_no_study(tmp_path: Path) -> None:
 
 def test_a_file_of_the_first_version_opens(tmp_path: Path) -> None:
     path, run = tmp_path / "study.sqlite", example(0)
-    row = encoded(run)
+    row = encode_run(run)
     later = ("weights_checksum", "node", "reason", "data_checksum", "splits_checksum")
     names = [name for name in row if name not in (*later, "train_graphs", "test_graphs", "checksum")]
     with closing(sqlite3.connect(path)) as connection, connection:
@@ -136,7 +136,7 @@ def test_a_file_of_the_first_version_opens(tmp_path: Path) -> None:
 
 
 def test_columns_of_somebody_else_are_kept_and_ignored(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path, row = tmp_path / "study.sqlite", encoded(example(0))
+    path, row = tmp_path / "study.sqlite", encode_run(example(0))
     with closing(sqlite3.connect(path)) as connection, connection:
         for statement in MIGRATIONS[:5]:
             connection.execute(statement)
@@ -271,7 +271,7 @@ def test_other_data_are_other_runs(tmp_path: Path) -> None:
     assert store.replicas("NCI1", "component", "0123", 0, "a") == {0}
     assert store.replicas("NCI1", "component", "0123", 0, "b") == {0, 1}
     assert store.replicas("NCI1", "component", "0123", 0, "c") == set()
-    assert store.of_other_data("NCI1", "b") == 1
+    assert store.num_runs_of_other_data("NCI1", "b") == 1
     assert store.add([example(0, data_checksum="a", splits_checksum="x")]) == 0  # the first says nothing of a file
     assert store.add([example(2, data_checksum="a", splits_checksum=file) for file in "xy"]) == 2
     assert store.replicas("NCI1", "component", "0123", 0, "a", "x") == {0, 2}
@@ -282,7 +282,7 @@ def test_runs_without_a_checksum_are_of_the_same_data(tmp_path: Path) -> None:
     lost = example(1, status="failed", reason="its worker was lost 4 times")
     store.add([example(0), lost, example(2, data_checksum="a")])
     assert store.replicas("NCI1", "component", "0123", 0, "a") == {0, 2}
-    assert store.of_other_data("NCI1", "a") == 0
+    assert store.num_runs_of_other_data("NCI1", "a") == 0
     assert store.add([example(replica, data_checksum="a") for replica in range(3)]) == 1
     assert store.add([example(2)]) == 0
     assert list(store.runs()) == [example(0), example(1, data_checksum="a"), example(2, data_checksum="a")]

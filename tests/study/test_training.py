@@ -117,7 +117,7 @@ def test_runs_know_their_data(
     path, first, other = tmp_path / "study.sqlite", communities(99), communities(99, seed=1)
     store = study.Store(path)
     for graphs in (first, other):
-        monkeypatch.setattr("compool.study.planning.load", lambda recipe, folder, graphs=graphs: graphs)
+        monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder, graphs=graphs: graphs)
         blocks = study.plan([small()], 2, 0, path, resources=CPU)
         assert [block.replicas for block in blocks] == [(0, 1)]
         list(study.train_here(blocks, store))
@@ -131,7 +131,7 @@ def test_runs_know_their_data(
     assert {(run.train_graphs, run.test_graphs) for run in store.runs()} == {(79, 11)}
     run = next(run for run in store.runs() if run.data_checksum == first.checksum)
     with pytest.raises(ValueError, match="the run was trained on other data of the name communities"):
-        networks.train_again(run, None)
+        networks.retrain(run, None)
 
 
 def test_runs_know_the_contents_of_their_splits(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the commands share."""
+"""The application, and what its commands share."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ from compool.cli import _errors
 
 
 class _Commands(TyperGroup):
-    """The commands: `--debug` may stand before or after a command's name, and errors are shown as the user needs."""
+    """The commands: `--debug` may come before or after a command's name, and errors are shown in one line."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--debug" in args[: args.index("--") if "--" in args else None]:
@@ -20,13 +20,13 @@ class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except (typer.Exit, typer.Abort, BrokenPipeError):  # typer's own affairs
+        except (typer.Exit, typer.Abort, BrokenPipeError):  # handled by typer
             raise
         except (OSError, ValueError, RuntimeError, MemoryError) as error:
-            mine = _errors.is_the_user_s(error)
-            if ctx.params.get("debug") or not mine:
+            fixable = _errors.is_user_error(error)
+            if ctx.params.get("debug") or not fixable:
                 _errors.print_traceback(error)
-            raise stop(_errors.in_a_line(error), 2 if mine else 1) from None
+            raise stop(_errors.one_line_message(error), 2 if fixable else 1) from None
 
 
 app = typer.Typer(

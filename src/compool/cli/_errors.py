@@ -1,4 +1,4 @@
-"""Which errors are the user's to mend, and get one line, and which are bugs, and get a traceback."""
+"""Errors that the user can fix are shown in one line, bugs with a traceback."""
 
 import dis
 import sys
@@ -7,16 +7,16 @@ import traceback
 _RAISE = dis.opmap["RAISE_VARARGS"]
 
 
-def is_the_user_s(error: BaseException) -> bool:
-    """Whether an error is about what the user gave, or the machine: its files, its memory.
+def is_user_error(error: BaseException) -> bool:
+    """Whether an error is about the user's input, or about the files or memory of the machine.
 
-    compool raises such errors itself, with a ``raise`` statement. An error that a library raises, torch for example,
-    or Python in the middle of our code, was not foreseen: that is a bug.
+    compool raises such errors itself, with a ``raise`` statement. An unforeseen error of a library such as torch, or of
+    Python in the middle of our code, is a bug.
     """
     if isinstance(error, OSError) or is_out_of_memory(error):
         return True
     if error.__cause__ is not None:
-        return is_the_user_s(error.__cause__)
+        return is_user_error(error.__cause__)
     where = error.__traceback__
     while where is not None and where.tb_next is not None:
         where = where.tb_next
@@ -27,27 +27,27 @@ def is_the_user_s(error: BaseException) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory was lacking; by name, as torch takes long to import, and by text, as it has no type on the CPU."""
+    """Whether memory ran out; by name, as torch is slow to import, and by text, as it has no error type on the CPU."""
     by_name = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     return by_name or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
 
 
-def in_a_line(error: BaseException) -> str:
-    """What to tell of an error, in one line.
+def one_line_message(error: BaseException) -> str:
+    """An error as a message of one line.
 
     Example:
-        >>> in_a_line(MemoryError())
+        >>> one_line_message(MemoryError())
         'out of memory; a smaller batch (--set batch=N) or fewer --workers take less'
     """
     text = " ".join(str(error).split("\n")).strip()
     if is_out_of_memory(error):
-        what = text.partition(". ")[0] if text.startswith("CUDA") else "out of memory"
-        return f"{what}; a smaller batch (--set batch=N) or fewer --workers take less"
-    if not is_the_user_s(error):
+        reason = text.partition(". ")[0] if text.startswith("CUDA") else "out of memory"
+        return f"{reason}; a smaller batch (--set batch=N) or fewer --workers take less"
+    if not is_user_error(error):
         return f"{type(error).__name__}: {text} (this is a bug in compool or in a library: please report the traceback)"
     return text or type(error).__name__
 
 
 def print_traceback(error: BaseException) -> None:
-    """Print where an error comes from, to standard error."""
+    """Print the traceback of an error to standard error."""
     traceback.print_exception(error, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Reports, and single graphs to look at."""
+"""Commands that write reports and show graphs."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,10 +9,11 @@ from compool.cli._app import DataFolder, app, stop
 
 
 @app.command(
+    "report",
     epilog="Examples:  `compool report`,  `compool report --store out/communities.sqlite --graphs`,  "
-    "`compool report --pick last --out out/last`"
+    "`compool report --pick last --out out/last`",
 )
-def report(
+def report_study(
     store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
     out: Annotated[
         Path | None, typer.Option(help="Folder to write to.", show_default="STORE-report beside the store")
@@ -40,7 +41,7 @@ def report(
         raise stop(f"--store {store} is not there; compool run makes one")
     if out is not None and out.exists() and not out.is_dir():
         raise stop(f"--out {out} is no folder")
-    study, path = write_report(store, out, data, graphs, pick)
+    study, path = report_with_status(store, out, data, graphs, pick)
     console = Console() if Console().is_terminal else Console(width=160)
     for table in tables.tables(study):
         if table.rows:
@@ -50,13 +51,13 @@ def report(
     print(f"report: {path}")
 
 
-def write_report(
+def report_with_status(
     store: Path, out: Path | None, data: Path | None, graphs: bool, pick: str = "best"
 ) -> tuple[Any, Path]:
-    """Write a report, and say on the way what is being done."""
+    """Write a report, and show the current step in the terminal."""
     from rich.console import Console
 
-    from compool.report import write
+    from compool.report.write import write_report
 
     with Console(stderr=True).status("reporting") as status:
 
@@ -64,17 +65,18 @@ def write_report(
             status.update(f"training {block.name}, to look into graphs: epoch {epoch} of {block.recipe.epochs}")
 
         try:
-            return write.write_report(store, out, data, graphs, status.update, on_epoch, pick)
+            return write_report(store, out, data, graphs, status.update, on_epoch, pick)
         except OSError as error:
-            again = f"compool report --store {store}" + ("" if out is None else f" --out {out}")
-            raise OSError(f"{error}; the runs are safe in {store}, and `{again}` tries again") from None
+            command = f"compool report --store {store}" + ("" if out is None else f" --out {out}")
+            raise OSError(f"{error}; the runs are safe in {store}, and `{command}` tries again") from None
 
 
 @app.command(
+    "show",
     epilog="Examples:  `compool show communities 0`,  `compool show NCI1 7 --data ~/data --store study.sqlite`,  "
-    "`compool show NCI1 7 --data ~/data --model network.safetensors --out picture.svg`"
+    "`compool show NCI1 7 --data ~/data --model network.safetensors --out picture.svg`",
 )
-def show(
+def show_graph(
     dataset: Annotated[str, typer.Argument(help="The data set.")],
     index: Annotated[int, typer.Argument(help="Which of its graphs, from 0.")],
     store: Annotated[
@@ -107,7 +109,7 @@ def show(
     from compool.report import networks, plotting
     from compool.report.write import save_graph
 
-    target = out or Path(f"{plotting.plain(dataset)}-{index}.html")
+    target = out or Path(f"{plotting.file_name(dataset)}-{index}.html")
     if target.suffix not in (".html", ".png", ".svg", ".pdf"):
         raise stop(f"--out must end in .html, .png, .svg or .pdf; got {target}")
     if store is not None and model is not None:
@@ -121,13 +123,13 @@ def show(
             def on_epoch(block: Any, epoch: int, curves: Any) -> None:
                 status.update(f"training {block.name}: epoch {epoch} of {block.recipe.epochs}")
 
-            shown = networks.find(dataset, index, store, model, recipe, replica, threshold, data, on_epoch)
+            graph = networks.inspect_trained(dataset, index, store, model, recipe, replica, threshold, data, on_epoch)
             status.update("drawing")
-            save_graph(shown, target)
+            save_graph(graph, target)
     except KeyboardInterrupt:
         raise stop("stopped; nothing was written", 130) from None
-    for number, level in enumerate(shown.levels, 1):
+    for depth, level in enumerate(graph.levels, 1):
         nodes = len(level.cluster)
-        print(f"level {number}: {nodes} nodes, supernodes at threshold {level.threshold:g}: {level.supernodes}")
-    print(f"class {shown.label}, classified as {shown.guess}. {shown.about}")
+        print(f"level {depth}: {nodes} nodes, supernodes at threshold {level.threshold:g}: {level.num_supernodes}")
+    print(f"class {graph.label}, classified as {graph.guess}. {graph.about}")
     print(target)

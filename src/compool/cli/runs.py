@@ -1,4 +1,4 @@
-"""Training, and what came of it."""
+"""Commands that train a study, list its runs and add runs."""
 
 import json
 from collections.abc import Sequence
@@ -12,11 +12,12 @@ from compool.cli._app import DataFolder, app, stop
 
 
 @app.command(
+    "run",
     epilog="Examples:  `compool run`,  `compool run PROTEINS NCI1 --data ~/data --replicas 10`,  "
     "`compool run COLLAB --method gin --recipe paper --epochs 50`,  `compool run NCI1 --ray HEAD:6379`,  "
-    "`compool run NCI1 --method component --set lr=1e-3,3e-3 --set dropout=0,0.1 --replicas 5`"
+    "`compool run NCI1 --method component --set lr=1e-3,3e-3 --set dropout=0,0.1 --replicas 5`",
 )
-def run(
+def run_study(
     datasets: Annotated[
         list[str] | None, typer.Argument(help="Data sets; none: the generated communities.", show_default=False)
     ] = None,
@@ -28,7 +29,7 @@ def run(
         ),
     ] = None,
     recipe: Annotated[str, typer.Option(help="fast, paper, tuned, or a TOML file of settings.")] = "fast",
-    number: Annotated[
+    num_replicas: Annotated[
         int | None, typer.Option("--replicas", help="Trainings of each.", show_default="100, or 20 of the communities")
     ] = None,
     settings: Annotated[
@@ -63,39 +64,41 @@ def run(
     from rich.console import Console
 
     from compool import study
-    from compool.cli.pages import write_report
+    from compool.cli.pages import report_with_status
     from compool.study import checkpoint
     from compool.study.recipe import METHODS
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill`, or the end of a job, is as good as Ctrl-C
     names = datasets or ["communities"]
-    methods = [one.strip() for one in ",".join(method or METHODS).split(",") if one.strip()]
-    wanted = (20 if names == ["communities"] else 100) if number is None else number
+    methods = [text.strip() for text in ",".join(method or METHODS).split(",") if text.strip()]
+    num_wanted = (20 if names == ["communities"] else 100) if num_replicas is None else num_replicas
     changes = [*(settings or ()), *([] if epochs is None else [f"epochs={epochs}"])]
     if not methods:
         raise stop("--method names none; there are component, edgepool and gin, and none, topk, sag and edge")
     plan: list[study.Block] = []
     try:
-        pairs = [(kind, name) for name in names for kind in methods]
-        chosen = list(dict.fromkeys(one for pair in pairs for one in study.variants(*pair, recipe, changes)))
+        pairs = [(method_name, name) for name in names for method_name in methods]
+        chosen = list(dict.fromkeys(variant for pair in pairs for variant in study.variants(*pair, recipe, changes)))
         with ExitStack() as stack:
             if ray is not None:
                 from compool.integrations import ray as cluster
 
-                stack.enter_context(cluster.connected(ray, workers))
+                stack.enter_context(cluster.connected_cluster(ray, workers))
                 resources = cluster.cluster_resources(device, workers)
             else:
                 resources = study.local_resources(device, workers)
-            plan = study.plan(chosen, wanted, seed, store, data, resources, block)
-            todo, begun = sum(len(one.replicas) for one in plan), sum(one.epochs_done > 0 for one in plan)
+            plan = study.plan(chosen, num_wanted, seed, store, data, resources, block)
+            todo = sum(len(planned.replicas) for planned in plan)
+            begun = sum(planned.epochs_done > 0 for planned in plan)
             print(
                 f"{todo} trainings to do in {len(plan)} blocks{f', {begun} of them begun' if begun else ''}, "
-                f"{len(chosen) * wanted - todo} in {store} already"
+                f"{len(chosen) * num_wanted - todo} in {store} already"
             )
             if dry_run:
-                for one in plan:
-                    done = f", {one.epochs_done} of them done" if one.epochs_done else ""
-                    print(f"{one.name}: {len(one.replicas)} replicas on {one.device}, {one.recipe.epochs} epochs{done}")
+                for planned in plan:
+                    done = f", {planned.epochs_done} of them done" if planned.epochs_done else ""
+                    replicas = f"{len(planned.replicas)} replicas on {planned.device}"
+                    print(f"{planned.name}: {replicas}, {planned.recipe.epochs} epochs{done}")
                 return
             if plan:
                 from compool.study.progress import Progress
@@ -105,20 +108,21 @@ def run(
                 for block_runs in stack.enter_context(closing(execute(plan, store, workers, progress.epoch))):
                     progress.finished(block_runs)
             else:
-                checkpoint.remove_stored(checkpoint.folder(store), study.Store(store))
-        Console().print(
-            _summary(list(study.Store(store).runs(list({one.dataset for one in chosen}), methods, curves=False)))
-        )
+                checkpoint.remove_stored(checkpoint.folder_of(store), study.Store(store))
+        trained_on = list({variant.dataset for variant in chosen})
+        Console().print(_summary(list(study.Store(store).runs(trained_on, methods, curves=False))))
         if with_report:
-            print(f"report: {write_report(store, None, data, False)[1]}")
+            print(f"report: {report_with_status(store, None, data, False)[1]}")
     except KeyboardInterrupt:
-        noted = any(one.checkpoint and one.checkpoint.exists() for one in plan)
-        kept = f", those under way in {checkpoint.folder(store)}" if noted else ""
+        noted = any(planned.checkpoint and planned.checkpoint.exists() for planned in plan)
+        kept = f", those under way in {checkpoint.folder_of(store)}" if noted else ""
         raise stop(f"stopped; finished blocks are in {store}{kept}; the same command goes on from there", 130) from None
 
 
-@app.command(epilog="Examples:  `compool runs`,  `compool runs --csv > runs.csv`,  `compool runs --json --curves`")
-def runs(
+@app.command(
+    "runs", epilog="Examples:  `compool runs`,  `compool runs --csv > runs.csv`,  `compool runs --json --curves`"
+)
+def list_runs(
     store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
     as_json: Annotated[bool, typer.Option("--json", help="Print every column of every run as JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print every column of every run as CSV.")] = False,
@@ -135,20 +139,20 @@ def runs(
 
     if not store.exists():
         raise stop(f"--store {store} is not there; compool run makes one")
-    found = list(Store(store).runs(curves=curves))
+    runs = list(Store(store).runs(curves=curves))
     if as_json:
-        rows = [{key: value for key, value in vars(one).items() if curves or key != "curves"} for one in found]
+        rows = [{key: value for key, value in vars(run).items() if curves or key != "curves"} for run in runs]
         print(json.dumps(rows, indent=1))
     elif as_csv:
-        write_csv(found, sys.stdout, curves)
+        write_csv(runs, sys.stdout, curves)
     else:
-        Console().print(_summary(found))
-        for warning in separate_data(found)[1]:
+        Console().print(_summary(runs))
+        for warning in separate_data(runs)[1]:
             Console().print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
-@app.command(epilog="Examples:  `compool add results/runs/*.csv.gz --store study.sqlite`")
-def add(
+@app.command("add", epilog="Examples:  `compool add results/runs/*.csv.gz --store study.sqlite`")
+def add_runs(
     exported: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Files of `compool runs --csv --curves`.")],
     store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
 ) -> None:
@@ -156,12 +160,14 @@ def add(
     from compool.study.csv_files import read_csv
     from compool.study.store import Store
 
-    found = [run for path in exported for run in read_csv(path)]
-    new = Store(store).add(found)
-    print(f"{new} of {len(found)} runs added to {store}" + ("; the others were there" if new < len(found) else ""))
+    runs = [run for path in exported for run in read_csv(path)]
+    num_new = Store(store).add(runs)
+    print(
+        f"{num_new} of {len(runs)} runs added to {store}" + ("; the others were there" if num_new < len(runs) else "")
+    )
 
 
-def _summary(found: Sequence[Any]) -> Any:
+def _summary(runs: Sequence[Any]) -> Any:
     """A table of runs: a line for each data set, method, recipe and seed."""
     from statistics import mean, stdev
 
@@ -176,17 +182,17 @@ def _summary(found: Sequence[Any]) -> Any:
         justify: Any = "right" if "%" in heading or heading == "seconds" else "left"
         table.add_column(heading, justify=justify, no_wrap=heading != "recipe", overflow="fold")
     groups: dict[tuple[Any, ...], list[Any]] = {}
-    for one in separate_data(found)[0]:
-        groups.setdefault((one.dataset, one.method, one.recipe, one.recipe_checksum, one.seed), []).append(one)
-    for (dataset, method, recipe, _, seed), mine in groups.items():
-        tests = [one.test for one in mine if one.status == "done" and one.test is not None]
-        spread = f" ± {100 * stdev(tests):.1f}" if len(tests) > 1 else ""
-        accuracy = f"{100 * mean(tests):.1f}{spread}" if tests else "–"
+    for run in separate_data(runs)[0]:
+        groups.setdefault((run.dataset, run.method, run.recipe, run.recipe_checksum, run.seed), []).append(run)
+    for (dataset, method, recipe, _, seed), members in groups.items():
+        tests = [run.test for run in members if run.status == "done" and run.test is not None]
+        deviation = f" ± {100 * stdev(tests):.1f}" if len(tests) > 1 else ""
+        accuracy = f"{100 * mean(tests):.1f}{deviation}" if tests else "–"
         kept = " ".join(
-            f"{100 * mean(level):.0f}" for level in zip(*(one.kept for one in mine if one.kept), strict=False)
+            f"{100 * mean(level):.0f}" for level in zip(*(run.kept for run in members if run.kept), strict=False)
         )
-        failed = sum(one.status == "failed" for one in mine)
-        count = f"{len(mine)}, {failed} failed" if failed else str(len(mine))
+        failed = sum(run.status == "failed" for run in members)
+        count = f"{len(members)}, {failed} failed" if failed else str(len(members))
         name = f"{recipe}, seed {seed}" if seed else recipe
         table.add_row(
             escape(dataset),
@@ -195,6 +201,6 @@ def _summary(found: Sequence[Any]) -> Any:
             count,
             accuracy,
             kept,
-            f"{sum(one.seconds for one in mine):,.0f}",
+            f"{sum(run.seconds for run in members):,.0f}",
         )
     return table

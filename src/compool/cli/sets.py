@@ -1,4 +1,4 @@
-"""What there is to train: data sets and recipes."""
+"""Commands that list data sets and recipes."""
 
 import json
 from typing import Annotated, Any
@@ -8,8 +8,8 @@ import typer
 from compool.cli._app import DataFolder, app, stop
 
 
-@app.command(epilog="Examples:  `compool datasets --data ~/data`,  `compool datasets --json`")
-def datasets(
+@app.command("datasets", epilog="Examples:  `compool datasets --data ~/data`,  `compool datasets --json`")
+def list_datasets(
     data: DataFolder = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -28,17 +28,17 @@ def datasets(
 
     if data is not None and not data.is_dir():
         raise stop(f"--data {data} is no folder")
-    here = set(tu.available(data)) if data is not None else set()
+    in_folder = set(tu.available(data)) if data is not None else set()
     cached = set(tu.available(tu.cache_folder()))
     rows: list[dict[str, Any]] = []
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        for name in progress.track(sorted(here | cached | set(paper.TABLE_1)), description="reading"):
+        for name in progress.track(sorted(in_folder | cached | set(paper.TABLE_1)), description="reading"):
             row: dict[str, Any] = {"name": name, "paper": None, "found": None, "error": None}
             if name in paper.TABLE_1:
                 row["paper"] = paper.TABLE_1[name]._asdict()
-            if name in here | cached:
+            if name in in_folder | cached:
                 try:
-                    row["found"] = tu.summary(name, data if name in here else None)
+                    row["found"] = tu.summary(name, data if name in in_folder else None)
                 except (ValueError, OSError) as error:
                     row["error"] = str(error)
             rows.append(row)
@@ -61,26 +61,27 @@ def datasets(
 def _cells(row: dict[str, Any]) -> list[str]:
     from rich.markup import escape
 
-    found, described = row["found"], row["paper"]
-    if found is None:
+    summary, described = row["found"], row["paper"]
+    if summary is None:
         paper = [f"({described[key]:,})" for key in ("graphs", "nodes", "edges", "classes")] if described else [""] * 4
         return [*paper, f"[bold red]{escape(row['error'])}[/]" if row["error"] else "not here"]
     cells = []
     for key in ("graphs", "nodes", "edges", "classes"):
-        text = f"{found[key]:,}"
-        if described and found[key] != described[key]:
+        text = f"{summary[key]:,}"
+        if described and summary[key] != described[key]:
             text = f"[bold red]{text}[/] ({described[key]:,})"
         cells.append(text)
-    kinds = [f"{found[key]} {word}" for key, word in (("node_attributes", "attributes"), ("node_labels", "labels"))]
+    kinds = [f"{summary[key]} {word}" for key, word in (("node_attributes", "attributes"), ("node_labels", "labels"))]
     kinds = [kind for kind in kinds if not kind.startswith("0 ")]
-    kinds += [f"{found['self_loops']:,} self-loops"] if found["self_loops"] else []
+    kinds += [f"{summary['self_loops']:,} self-loops"] if summary["self_loops"] else []
     return [*cells, ", ".join(kinds) or "none"]
 
 
 @app.command(
-    epilog="Examples:  `compool recipes`,  `compool recipes --method gin --recipe paper`,  `compool recipes --json`"
+    "recipes",
+    epilog="Examples:  `compool recipes`,  `compool recipes --method gin --recipe paper`,  `compool recipes --json`",
 )
-def recipes(
+def list_recipes(
     method: Annotated[str, typer.Option(help="Only this method: component, edgepool or gin.")] = "",
     name: Annotated[str, typer.Option("--recipe", help="Only recipes of this name: fast, paper or tuned.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every setting.")] = False,
@@ -96,37 +97,37 @@ def recipes(
 
     if method and method not in study.METHODS:
         raise stop(f"--method must be one of {', '.join(study.METHODS)}; got {method!r}")
-    chosen = [one for one in study.recipes() if method in ("", one.method) and name in ("", one.name)]
+    chosen = [recipe for recipe in study.recipes() if method in ("", recipe.method) and name in ("", recipe.name)]
     if not chosen:
-        there = sorted({one.name for one in study.recipes() if method in ("", one.method)})
-        raise stop(f"there is no recipe {name!r}{f' of {method}' if method else ''}; there are {', '.join(there)}")
-    counts = [one.parameters for one in chosen]
+        names = sorted({recipe.name for recipe in study.recipes() if method in ("", recipe.method)})
+        raise stop(f"there is no recipe {name!r}{f' of {method}' if method else ''}; there are {', '.join(names)}")
+    counts = [recipe.parameters for recipe in chosen]
     if as_json:
-        rows = [asdict(one) | {"parameters": count} for one, count in zip(chosen, counts, strict=True)]
+        rows = [asdict(recipe) | {"parameters": count} for recipe, count in zip(chosen, counts, strict=True)]
         print(json.dumps(rows, indent=1))
         return
-    for kind in dict.fromkeys(one.method for one in chosen):
+    for kind in dict.fromkeys(recipe.method for recipe in chosen):
         table = Table(title=kind, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=0)
         table.add_column("data set", no_wrap=True)
         table.add_column("parameters", justify="right", no_wrap=True)
         table.add_column("settings: of all recipes, then of each")
-        for dataset in dict.fromkeys(one.dataset for one in chosen if one.method == kind):
-            alike: dict[tuple[str, ...], list[str]] = {}  # names of recipes, by parameters and settings
-            for one, count in zip(chosen, counts, strict=True):
-                if (one.method, one.dataset) == (kind, dataset):
-                    alike.setdefault((f"{count:,}", *_settings(one)), []).append(one.name)
-            (number, *first), *others = alike
+        for dataset in dict.fromkeys(recipe.dataset for recipe in chosen if recipe.method == kind):
+            groups: dict[tuple[str, ...], list[str]] = {}  # names of recipes, by parameters and settings
+            for recipe, count in zip(chosen, counts, strict=True):
+                if (recipe.method, recipe.dataset) == (kind, dataset):
+                    groups.setdefault((f"{count:,}", *_setting_words(recipe)), []).append(recipe.name)
+            (num_parameters, *first), *others = groups
             shared = [text for text in first if all(text in other for other in others)]
-            same = all(number == other[0] for other in others)
-            table.add_row(dataset, number if same else "", ", ".join(shared))
-            for (number, *texts), names in alike.items():
+            same = all(num_parameters == other[0] for other in others)
+            table.add_row(dataset, num_parameters if same else "", ", ".join(shared))
+            for (num_parameters, *texts), names in groups.items():
                 own = ", ".join(text for text in texts if text not in shared)
-                table.add_row(f"  {', '.join(names)}", "" if same else number, own)
+                table.add_row(f"  {', '.join(names)}", "" if same else num_parameters, own)
         Console().print(table)
     Console().print("Other data sets get each method's defaults, by their own features and classes.")
 
 
-def _settings(recipe: Any) -> list[str]:
+def _setting_words(recipe: Any) -> list[str]:
     """The settings of a recipe, each in words."""
     words = [
         recipe.layers,
@@ -141,4 +142,4 @@ def _settings(recipe: Any) -> list[str]:
         f"dropout {recipe.dropout:g}",
         f"readout {recipe.readout}",
     ]
-    return words + [f"{key} {value}" for key, value in recipe.unusual.items()]
+    return words + [f"{key} {value}" for key, value in recipe.non_default.items()]

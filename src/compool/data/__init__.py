@@ -4,12 +4,12 @@ from compool.data.color_connectivity import color_connectivity, island_pair
 from compool.data.communities import communities
 from compool.data.features import Features, features
 from compool.data.graph_set import GraphSet
-from compool.data.splits import KINDS, Split, read_splits, split, write_splits
+from compool.data.splits import SPLIT_KINDS, Split, read_splits, split, write_splits
 from compool.data.tu import load
 from compool.data.weisfeiler_leman import wl_classes, wl_pairs
 
 __all__ = [
-    "KINDS",
+    "SPLIT_KINDS",
     "Features",
     "GraphSet",
     "Split",

@@ -1,4 +1,4 @@
-"""Reading zip files from elsewhere: in a stream, within limits, and whatever is wrong with one is a single error."""
+"""Reading untrusted zip files: in a stream, within limits, with a single type of error for all damage."""
 
 import errno
 import lzma
@@ -14,10 +14,10 @@ from typing import IO
 
 SETTING = "COMPOOL_MAX_UNPACKED_MB"
 MAX_UNPACKED = 4 << 30
-MAX_RATIO = 200  # of what a file unpacks to and its own size, from UNSUSPICIOUS bytes; COLLAB's is 35
+MAX_RATIO = 200  # of unpacked to packed size, for files that unpack to more than UNSUSPICIOUS bytes; COLLAB's is 35
 UNSUSPICIOUS = 256 << 20
 
-# What zipfile and the decompressors raise. Of bz2, an OSError has no number; EINVAL is that of an impossible offset.
+# What zipfile and the decompressors raise. bz2 raises an OSError without errno; EINVAL means an impossible offset.
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(EOFError, LookupError, MemoryError, OSError, OverflowError, RuntimeError, ValueError),
@@ -51,7 +51,7 @@ class Archive:
         self._zip.close()
 
     def require_size(self, names: Iterable[str]) -> None:
-        """Raise a :class:`SizeError` if some members would unpack to more than the limits allow.
+        """Raise a :class:`SizeError` if these members would unpack to more than the limits allow.
 
         Sizes are those that the file states; zipfile does not unpack more than that of any member.
         """

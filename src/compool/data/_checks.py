@@ -1,4 +1,4 @@
-"""What the arrays of a set must be, so that no loop reads outside of them."""
+"""Checks of the arrays of a set, so that no loop reads outside of them."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def integers(name: str, values: Any, dtype: type[np.signedinteger[Any]], shape: 
     if array.ndim != shape.count(",") + 1 or (shape.startswith("[2,") and len(array) != 2):
         raise ValueError(f"{name} must have the shape {shape}, got {list(array.shape)}")
     if array.dtype != dtype:
-        _within(name, array, np.iinfo(dtype).min, np.iinfo(dtype).max)
+        _check_bounds(name, array, np.iinfo(dtype).min, np.iinfo(dtype).max)
         array = array.astype(dtype)
     return array
 
@@ -35,20 +35,20 @@ def floats(name: str, values: Any, shape: str) -> NDArray[np.float32]:
     return array.astype(np.float32, copy=False)
 
 
-def in_range(name: str, values: NDArray[Any], end: int, of: str) -> None:
+def check_indices(name: str, values: NDArray[Any], end: int, of: str) -> None:
     """All values must lie in 0..end − 1."""
     if values.size and end <= 0:
         raise ValueError(f"{name} must be empty, as there are no {of}; got {values.size} values")
-    _within(name, values, 0, end - 1, f", {of}")
+    _check_bounds(name, values, 0, end - 1, f", {of}")
 
 
-def _within(name: str, values: NDArray[Any], low: int, high: int, of: str = "") -> None:
+def _check_bounds(name: str, values: NDArray[Any], low: int, high: int, of: str = "") -> None:
     if values.size and not (low <= int(values.min()) and int(values.max()) <= high):
         wrong = int(values.min()) if int(values.min()) < low else int(values.max())
         raise ValueError(f"{name} must lie in {low}..{high}{of}; got {wrong}")
 
 
-def pointer(name: str, values: NDArray[np.int64], graphs: int) -> None:
+def check_ptr(name: str, values: NDArray[np.int64], graphs: int) -> None:
     """Offsets of the graphs: from 0 on, never decreasing."""
     if len(values) != graphs + 1:
         raise ValueError(f"{name} must have one entry more than y, {graphs + 1}; got {len(values)}")
@@ -58,13 +58,13 @@ def pointer(name: str, values: NDArray[np.int64], graphs: int) -> None:
         raise ValueError(f"{name} must not decrease, but does after entry {wrong[0]}")
 
 
-def rows(name: str, values: NDArray[Any], number: int, of: str) -> None:
-    """There must be one row per node, say."""
-    if len(values) != number:
-        raise ValueError(f"{name} must have {number} rows, one per {of}; got {len(values)}")
+def check_rows(name: str, values: NDArray[Any], num_rows: int, of: str) -> None:
+    """There must be `num_rows` rows, one per node for example."""
+    if len(values) != num_rows:
+        raise ValueError(f"{name} must have {num_rows} rows, one per {of}; got {len(values)}")
 
 
-def edges(node_ptr: NDArray[np.int64], edge_ptr: NDArray[np.int64], edge_index: NDArray[np.int32]) -> None:
+def check_edges(node_ptr: NDArray[np.int64], edge_ptr: NDArray[np.int64], edge_index: NDArray[np.int32]) -> None:
     """Edges within their graphs, sorted, each once and in both directions, without self-loops.
 
     The offsets must have been checked.
@@ -80,13 +80,13 @@ def edges(node_ptr: NDArray[np.int64], edge_ptr: NDArray[np.int64], edge_index: 
     if not wrong:
         return
     size, pair = int(node_ptr[graph + 1] - node_ptr[graph]), tuple(edge_index[:, edge].tolist())
-    what = {
+    problem = {
         _RANGE: f"nodes of graph {graph} are 0..{size - 1}" if size else f"graph {graph} has no nodes",
         _LOOP: "self-loops are not allowed; list their nodes in `looped`",
         _ORDER: "edges of a graph must be sorted by source and target, each once",
         _REVERSE: f"graph {graph} has this edge in one direction only",
     }[wrong]
-    raise ValueError(f"edge_index, column {edge}: {what}; got {pair}")
+    raise ValueError(f"edge_index, column {edge}: {problem}; got {pair}")
 
 
 @jit()
@@ -97,7 +97,7 @@ def _first_wrong(
     target: NDArray[np.int32],
     cursor: NDArray[np.int64],
 ) -> tuple[int, int, int]:
-    """What is wrong with the first edge that is (0 if nothing), its graph and its number; O(N + E)."""
+    """The problem of the first invalid edge (0 if there is none), its graph and its index; O(N + E)."""
     for graph in range(node_ptr.size - 1):
         size = node_ptr[graph + 1] - node_ptr[graph]
         begin, end = edge_ptr[graph], edge_ptr[graph + 1]
@@ -115,7 +115,7 @@ def _first_wrong(
                 return _ORDER, graph, edge
             if edge == begin or i != source[edge - 1]:
                 cursor[i] = edge
-        # Edges (i, j) come by ascending i, as do the entries of row j: the next one there must be i.
+        # Edges (i, j) come by ascending i, as do the entries of row j: the next entry must be i.
         for edge in range(begin, end):
             i, j = source[edge], target[edge]
             reverse = cursor[j]

@@ -20,7 +20,7 @@ class Stream(Protocol):
 
 
 @jit()
-def _parse(text, out, last):
+def _parse_integers(text, out, last):
     """Fill out [rows, columns]. Returns the number of rows, or −1 − the index of the first line that is wrong."""
     position = row = line = 0
     size = text.size
@@ -61,7 +61,7 @@ def _parse(text, out, last):
     return row
 
 
-def integers(stream: Stream, name: str, columns: int | None = 1) -> NDArray[np.int32]:
+def read_integers(stream: Stream, name: str, columns: int | None = 1) -> NDArray[np.int32]:
     """Rows of integers, separated by commas or blanks; an error names the file and the line.
 
     Args:
@@ -74,22 +74,22 @@ def integers(stream: Stream, name: str, columns: int | None = 1) -> NDArray[np.i
         if columns is None:
             columns = text.split(b"\n", 1)[0].count(b",") + 1
         data = np.frombuffer(text, np.uint8)
-        most = min(
+        max_rows = min(
             int(np.count_nonzero(data == 10)), len(text) // (2 * columns)
         )  # a number takes two bytes with its comma
-        out = np.empty((most + 1, columns), np.int32)
-        number = _parse(data, out, last)
-        if number < 0:
-            line = -number - 1
+        out = np.empty((max_rows + 1, columns), np.int32)
+        num_rows = _parse_integers(data, out, last)
+        if num_rows < 0:
+            line = -num_rows - 1
             expected = "an integer" if columns == 1 else f"{columns} integers"
-            shown = text.split(b"\n", line + 1)[line].decode("utf-8", "replace")[:60]
-            raise ValueError(f"{name}, line {lines + line + 1}: expected {expected}, found {shown!r}")
-        parts.append(out[:number])
-        lines += number
+            excerpt = text.split(b"\n", line + 1)[line].decode("utf-8", "replace")[:60]
+            raise ValueError(f"{name}, line {lines + line + 1}: expected {expected}, found {excerpt!r}")
+        parts.append(out[:num_rows])
+        lines += num_rows
     return np.concatenate(parts) if parts else np.empty((0, columns or 1), np.int32)
 
 
-def numbers(stream: Stream, name: str) -> NDArray[np.float32]:
+def read_floats(stream: Stream, name: str) -> NDArray[np.float32]:
     """Rows of floats, separated by commas; an error names the file and the line."""
     parts, lines, width = list[NDArray[np.float32]](), 0, 0
     for text, _ in _blocks(stream, name):
@@ -99,15 +99,15 @@ def numbers(stream: Stream, name: str) -> NDArray[np.float32]:
             try:
                 part = np.loadtxt(block, np.float32, comments=None, delimiter=",", ndmin=2)
             except ValueError as error:
-                raise _wrong_number(block, name, lines, width) or ValueError(f"{name}: {error}") from None
+                raise _bad_line(block, name, lines, width) or ValueError(f"{name}: {error}") from None
             if part.shape[1] != width:
-                raise _wrong_number(block, name, lines, width) or ValueError(f"{name} has rows of different lengths")
+                raise _bad_line(block, name, lines, width) or ValueError(f"{name} has rows of different lengths")
             parts.append(part)
         lines += len(block)
     return np.concatenate(parts) if parts else np.empty((0, width), np.float32)
 
 
-def _wrong_number(block: list[str], name: str, lines: int, width: int) -> ValueError | None:
+def _bad_line(block: list[str], name: str, lines: int, width: int) -> ValueError | None:
     """The error of the first line of a block that does not have `width` numbers."""
     for index, line in enumerate(block):
         try:

@@ -6,9 +6,9 @@ from numpy.typing import NDArray
 from compool.data.graph_set import GraphSet
 
 CLASSES = (2, 3, 4)  # communities
-COLOURS = 3
-CONNECTORS = 12  # a graph; each links two communities by two edges to each
-SIZES = (48, 60, 72)  # nodes in communities; multiples of every class, and of the 4 · CONNECTORS linked nodes
+NUM_COLOURS = 3
+CONNECTORS = 12  # per graph; each links two communities by two edges to each
+NUM_MEMBERS = (48, 60, 72)  # nodes in communities; multiples of every class, and of the 4 · CONNECTORS linked nodes
 INNER_DEGREE = 4
 
 
@@ -18,7 +18,7 @@ def communities(num_graphs: int = 1200, seed: int = 0, noise: float = 0.1) -> Gr
     A community is a random 4-regular graph. Communities form a ring, linked through connector nodes alone. Node count,
     edge count and degree histogram have the same distribution in every class. A node's label is a colour:
     communities have random colours, which repeat, a share of nodes shows a wrong one, and connectors have a colour of
-    their own, the last. So colours alone do not tell the class, and to merge all but connectors does.
+    their own, the last. So colours alone do not determine the class, but merging everything except connectors does.
 
     Args:
         num_graphs: how many; every nine in a row hold each class with each size once.
@@ -37,11 +37,11 @@ def communities(num_graphs: int = 1200, seed: int = 0, noise: float = 0.1) -> Gr
     if not 0 <= noise <= 1:
         raise ValueError(f"noise must lie in 0..1, got {noise}")
     y = np.arange(num_graphs) % len(CLASSES)
-    size = np.array(SIZES)[np.arange(num_graphs) // len(CLASSES) % len(SIZES)]
+    size = np.array(NUM_MEMBERS)[np.arange(num_graphs) // len(CLASSES) % len(NUM_MEMBERS)]
     colours, edges = [], []
     for index in range(num_graphs):
         generator = np.random.default_rng((seed, index))
-        colour, edge_index = _graph(generator, CLASSES[y[index]], int(size[index]), noise)
+        colour, edge_index = _draw_graph(generator, CLASSES[y[index]], int(size[index]), noise)
         colours.append(colour)
         edges.append(edge_index)
     return GraphSet(
@@ -54,23 +54,23 @@ def communities(num_graphs: int = 1200, seed: int = 0, noise: float = 0.1) -> Gr
     )
 
 
-def _graph(
-    generator: np.random.Generator, number: int, size: int, noise: float
+def _draw_graph(
+    generator: np.random.Generator, num_communities: int, size: int, noise: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The colours and edges of one graph of `number` communities, `size` nodes together, and the connectors."""
-    members = np.arange(size).reshape(number, -1)
+    """The colours and edges of a graph with `num_communities` communities of `size` nodes in total, and connectors."""
+    members = np.arange(size).reshape(num_communities, -1)
     pairs = [_regular(generator, group) for group in members]
 
     # Connector c links communities c and c + 1 by two edges each; no community node has more than one.
     linked = [list(generator.permutation(group)) for group in members]
     for connector in range(CONNECTORS):
         for community in (connector, connector, connector + 1, connector + 1):
-            pairs.append(np.array([[size + connector, linked[community % number].pop()]]))
+            pairs.append(np.array([[size + connector, linked[community % num_communities].pop()]]))
 
-    colour = np.repeat(generator.integers(COLOURS, size=number), size // number)
+    colour = np.repeat(generator.integers(NUM_COLOURS, size=num_communities), size // num_communities)
     wrong = generator.random(size) < noise
-    colour = np.where(wrong, generator.integers(COLOURS, size=size), colour)
-    colour = np.concatenate([colour, np.full(CONNECTORS, COLOURS)])
+    colour = np.where(wrong, generator.integers(NUM_COLOURS, size=size), colour)
+    colour = np.concatenate([colour, np.full(CONNECTORS, NUM_COLOURS)])
 
     shuffle = generator.permutation(len(colour))
     edge_index = shuffle[np.concatenate(pairs)].T
@@ -80,7 +80,7 @@ def _graph(
 
 
 def _regular(generator: np.random.Generator, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The edges [E, 2] of a connected random regular graph: circles through all nodes, until no edge is there twice."""
+    """The edges [E, 2] of a connected random regular graph: circles through all nodes, drawn until no edge repeats."""
     while True:
         circles = [generator.permutation(nodes) for _ in range(INNER_DEGREE // 2)]
         pairs = np.concatenate([np.stack([circle, np.roll(circle, 1)], axis=1) for circle in circles])

@@ -11,18 +11,18 @@ from compool.data import _checks
 if TYPE_CHECKING:
     from compool.data.graph_set import GraphSet
 
-KINDS = ("auto", "attributes", "labels", "degree", "one", "released")
+FEATURE_KINDS = ("auto", "attributes", "labels", "degree", "one", "released")
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Features of all nodes of a set. One-hot features are kept as the column of each node's one, never dense."""
+    """Features of all nodes of a set. One-hot features are stored as the column of each node's 1, never dense."""
 
     kind: str
     width: int
     """Columns F."""
     column: NDArray[np.int64] | None = None
-    """The column of each node's one [N], if the features are one-hot."""
+    """The column of each node's 1 [N], if the features are one-hot."""
     values: NDArray[np.float32] | None = None
     """The features [N, F], if they are not."""
 
@@ -32,7 +32,7 @@ class Features:
             raise ValueError("features must have either column or values")
         if self.column is not None:
             column = _checks.integers("column", self.column, np.int64, "[N]")
-            _checks.in_range("column", column, self.width, f"the {self.width} columns of width")
+            _checks.check_indices("column", column, self.width, f"the {self.width} columns of width")
             object.__setattr__(self, "column", column)
         else:
             values = _checks.floats("values", self.values, "[N, F]")
@@ -65,8 +65,8 @@ def features(graphs: "GraphSet", kind: str = "auto") -> Features:
         >>> features(communities(9), "labels").width
         4
     """
-    if kind not in KINDS:
-        raise ValueError(f"features must be one of {', '.join(KINDS)}; got {kind!r}")
+    if kind not in FEATURE_KINDS:
+        raise ValueError(f"features must be one of {', '.join(FEATURE_KINDS)}; got {kind!r}")
     if kind == "auto":
         kind = "attributes" if graphs.attributes is not None else "labels" if graphs.labels is not None else "degree"
     if kind == "attributes":

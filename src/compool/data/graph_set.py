@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compool._files import whole
+from compool._files import atomic_write
 from compool.data import _checks
 from compool.data._archive import Archive, SizeError
 from compool.data.features import Features, features
@@ -59,22 +59,22 @@ class GraphSet:
         edge_index = _checks.integers("edge_index", self.edge_index, np.int32, "[2, E]")
         if not len(y):
             raise ValueError(f"{self.name} must have at least one graph, but y is empty")
-        _checks.in_range("y", y, _checks.MAX_VALUES, "classes")
-        _checks.pointer("node_ptr", node_ptr, len(y))
-        _checks.pointer("edge_ptr", edge_ptr, len(y))
+        _checks.check_indices("y", y, _checks.MAX_VALUES, "classes")
+        _checks.check_ptr("node_ptr", node_ptr, len(y))
+        _checks.check_ptr("edge_ptr", edge_ptr, len(y))
         labels, attributes, looped, num_nodes = self.labels, self.attributes, self.looped, int(node_ptr[-1])
         # Arrays of one row per node come before edges, whose check needs memory for the largest graph's nodes.
         if labels is not None:
             labels = _checks.integers("labels", labels, np.int32, "[N]")
-            _checks.rows("labels", labels, num_nodes, "node")
-            _checks.in_range("labels", labels, _checks.MAX_VALUES, "node labels")
+            _checks.check_rows("labels", labels, num_nodes, "node")
+            _checks.check_indices("labels", labels, _checks.MAX_VALUES, "node labels")
         if attributes is not None:
             attributes = _checks.floats("attributes", attributes, "[N, A]")
-            _checks.rows("attributes", attributes, num_nodes, "node")
+            _checks.check_rows("attributes", attributes, num_nodes, "node")
         if looped is not None:
             looped = _checks.integers("looped", looped, np.int64, "[nodes with a self-loop]")
-            _checks.in_range("looped", looped, num_nodes, "nodes")
-        _checks.edges(node_ptr, edge_ptr, edge_index)
+            _checks.check_indices("looped", looped, num_nodes, "nodes")
+        _checks.check_edges(node_ptr, edge_ptr, edge_index)
         arrays = (node_ptr, edge_ptr, edge_index, y, labels, attributes, looped)
         for field, array in zip(fields(self)[1:], arrays, strict=True):
             object.__setattr__(self, field.name, array)
@@ -165,7 +165,7 @@ class GraphSet:
         arrays |= {"format": FORMAT} | {f"about_{key}": value for key, value in about.items()}
         arrays = {key: np.asarray(value) for key, value in arrays.items() if value is not None}
         arrays[_CHECKSUM] = np.asarray(_checksum(arrays))  # versions before it was written take it for a note
-        with whole(path) as partial, partial.open("wb") as file:
+        with atomic_write(path) as partial, partial.open("wb") as file:
             np.savez_compressed(file, **arrays)
 
     @classmethod
@@ -206,10 +206,10 @@ class GraphSet:
         node_ptr = _checks.integers("node_ptr", arrays["node_ptr"], np.int64, "[G + 1]")
         out_degree = _checks.integers("out_degree", arrays.pop("out_degree"), np.int64, "[N]")
         target = _checks.integers("target", target, np.int32, "[E]")
-        _checks.pointer("node_ptr", node_ptr, len(y))
-        _checks.rows("out_degree", out_degree, int(node_ptr[-1]), "node")
-        _checks.in_range("out_degree", out_degree, len(target) + 1, "edges")
-        _checks.rows("target", target, int(out_degree.sum()), "edge")
+        _checks.check_ptr("node_ptr", node_ptr, len(y))
+        _checks.check_rows("out_degree", out_degree, int(node_ptr[-1]), "node")
+        _checks.check_indices("out_degree", out_degree, len(target) + 1, "edges")
+        _checks.check_rows("target", target, int(out_degree.sum()), "edge")
         local = np.arange(len(out_degree)) - np.repeat(node_ptr[:-1], np.diff(node_ptr))
         edge_index = np.stack([np.repeat(local.astype(np.int32), out_degree), target])
         return cls(name=name, edge_index=edge_index, **arrays), about

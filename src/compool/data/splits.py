@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from compool._files import whole
+from compool._files import atomic_write
 from compool.data.graph_set import GraphSet
 
 PARTS = ("train", "validation", "test")
-KINDS = ("independent", "stratified", "powers")
+SPLIT_KINDS = ("independent", "stratified", "powers")
 
 
 class Split(NamedTuple):
@@ -33,26 +33,26 @@ class Split(NamedTuple):
 
 
 def split(graphs: GraphSet, replica: int, seed: int = 0, kind: str = "independent") -> Split:
-    """The split of one replica: 80 % of the graphs train, 10 % validate, 10 % test; of fewer than ten, one and one.
+    """The split of a replica: 80 % of the graphs train, 10 % validate, 10 % test, and at least one graph each.
 
-    It depends on the name and size of the set, the seed and the replica's number alone (and on the classes, if it is
-    stratified), so that every method and machine has the same.
+    It depends only on the name and size of the set, the seed and the replica's number (and on the classes, if it is
+    stratified). Every method and machine therefore uses the same split.
 
     Args:
         graphs: the set.
         replica: the replica's number, from 0.
         seed: the study's seed.
         kind: ``"independent"``: each replica draws its own. ``"stratified"``: so does each class, so that every part
-            has the classes in the set's proportions. ``"powers"``: one order is drawn, and shuffled anew by the same
-            permutation for each replica, as the paper's released code does; some graphs may never test.
+            has the classes in the set's proportions. ``"powers"``: a single permutation is drawn and applied once more
+            for each replica, as in the paper's released code; some graphs may never be in a test set.
 
     Example:
         >>> from compool.data import communities
         >>> [len(part) for part in split(communities(90), replica=0)]
         [72, 9, 9]
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
+    if kind not in SPLIT_KINDS:
+        raise ValueError(f"kind must be one of {', '.join(SPLIT_KINDS)}; got {kind!r}")
     for name, value in (("replica", replica), ("seed", seed)):
         if value < 0:
             raise ValueError(f"{name} must be at least 0, got {value}")
@@ -79,7 +79,7 @@ def _generator(name: str, seed: int, replica: int) -> np.random.Generator:
 
 
 def _power(permutation: NDArray[np.int64], exponent: int) -> NDArray[np.int64]:
-    """A permutation applied so many times, by repeated squaring."""
+    """A permutation applied `exponent` times, by repeated squaring."""
     result = np.arange(len(permutation))
     while exponent:
         if exponent & 1:
@@ -89,7 +89,7 @@ def _power(permutation: NDArray[np.int64], exponent: int) -> NDArray[np.int64]:
 
 
 def _cut(order: NDArray[np.int64], least: int = 0) -> Split:
-    """80 %, 10 % and the rest of some graphs; at least so many validate, and as many test."""
+    """80 %, 10 % and the rest of the graphs; at least `least` validate, and as many test."""
     first = min(int(0.8 * len(order)), len(order) - 2 * least)
     second = first + max(int(0.1 * len(order)), least)
     return Split(order[:first], order[first:second], order[second:])
@@ -97,15 +97,15 @@ def _cut(order: NDArray[np.int64], least: int = 0) -> Split:
 
 def write_splits(path: Path, graphs: GraphSet, splits: Sequence[Split], **about: Any) -> None:
     """Export splits as JSON, each with its checksum; there is no half-written file at any time."""
-    rows = [{"checksum": one.checksum, **{part: getattr(one, part).tolist() for part in PARTS}} for one in splits]
-    with whole(path) as partial:
+    rows = [{"checksum": parts.checksum, **{part: getattr(parts, part).tolist() for part in PARTS}} for parts in splits]
+    with atomic_write(path) as partial:
         partial.write_text(json.dumps({"dataset": graphs.name, "graphs": len(graphs), **about, "splits": rows}))
 
 
 def read_splits(path: Path, graphs: GraphSet, seed: int = 0) -> list[Split]:
     """Read splits: a JSON file as :func:`write_splits` makes it, or a folder of published folds.
 
-    Such a folder has ``train_idx-K.txt`` and ``test_idx-K.txt`` for K from 1, an index a line. Where there is no
+    Such a folder has ``train_idx-K.txt`` and ``test_idx-K.txt`` for K from 1, with one index per line. If there is no
     ``validation_idx-K.txt``, a ninth of the training graphs validates, drawn by seed and fold.
     """
     if path.is_dir():
@@ -122,9 +122,9 @@ def read_splits(path: Path, graphs: GraphSet, seed: int = 0) -> list[Split]:
         raise ValueError(f"{path} is no file of splits ({type(error).__name__}: {error})") from None
     if not splits:
         raise ValueError(f"{path} has no splits")
-    for index, (one, row) in enumerate(zip(splits, rows, strict=True)):
-        _check(one, graphs, f"{path}, split {index}")
-        if row.get("checksum", one.checksum) != one.checksum:
+    for index, (parts, row) in enumerate(zip(splits, rows, strict=True)):
+        _check_split(parts, graphs, f"{path}, split {index}")
+        if row.get("checksum", parts.checksum) != parts.checksum:
             raise ValueError(f"{path}, split {index}: the indices do not match the checksum {row['checksum']}")
     return splits
 
@@ -149,21 +149,21 @@ def _read_fold(folder: Path, graphs: GraphSet, fold: int, seed: int) -> Split:
         validation = indices("validation")
     else:
         order = _generator(graphs.name, seed, fold).permutation(train)
-        number = max(1, len(train) // 9)
-        validation, train = order[:number], order[number:]
-    found = Split(train, validation, test)
-    _check(found, graphs, f"{folder}, fold {fold}")
-    return found
+        num_validation = max(1, len(train) // 9)
+        validation, train = order[:num_validation], order[num_validation:]
+    parts = Split(train, validation, test)
+    _check_split(parts, graphs, f"{folder}, fold {fold}")
+    return parts
 
 
-def _check(one: Split, graphs: GraphSet, where: str) -> None:
-    every = np.concatenate(one)
-    if len(every) and (every.min() < 0 or every.max() >= len(graphs)):
-        wrong = every.min() if every.min() < 0 else every.max()
+def _check_split(parts: Split, graphs: GraphSet, where: str) -> None:
+    graph_ids = np.concatenate(parts)
+    if len(graph_ids) and (graph_ids.min() < 0 or graph_ids.max() >= len(graphs)):
+        wrong = graph_ids.min() if graph_ids.min() < 0 else graph_ids.max()
         raise ValueError(f"{where}: {graphs.name} has graphs 0..{len(graphs) - 1}, found {wrong}")
-    if len(np.unique(every)) < len(every):
-        twice = np.flatnonzero(np.bincount(every) > 1)[0]
+    if len(np.unique(graph_ids)) < len(graph_ids):
+        twice = np.flatnonzero(np.bincount(graph_ids) > 1)[0]
         raise ValueError(f"{where}: graph {twice} is there twice")
-    for part, indices in zip(PARTS, one, strict=True):
+    for part, indices in zip(PARTS, parts, strict=True):
         if not len(indices):
             raise ValueError(f"{where}: {part} has no graphs, at least one is needed")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compool.data._archive import Archive, DamagedError
-from compool.data._text import Stream, integers, numbers
+from compool.data._text import Stream, read_floats, read_integers
 from compool.data.graph_set import GraphSet
 
 _log = logging.getLogger(__name__)
@@ -26,9 +26,9 @@ _Read = Callable[[str], Stream | None]  # of a suffix such as "A": the bytes of 
 def load(name: str, data: Path | str | None = None) -> GraphSet:
     """Load a set by name.
 
-    It is parsed once and cached in one file, ``NAME.npz``, in the folder that the variable ``COMPOOL_CACHE`` names, or
-    ``~/.cache/compool``. That file can be copied elsewhere and stands for the set there. A cached file that is damaged
-    is made again; a cache folder that cannot be written to is a warning.
+    It is parsed once and cached in a file, ``NAME.npz``, in the folder that the variable ``COMPOOL_CACHE`` names, or
+    ``~/.cache/compool``. That file can be copied elsewhere and replaces the set there. A damaged cache file is rebuilt;
+    a cache folder that cannot be written to causes a warning.
 
     A zip file that unpacks to more than 4 GiB, or to more than 256 MiB and 200 times its own size, is refused, unless
     the variable ``COMPOOL_MAX_UNPACKED_MB`` allows as much.
@@ -46,7 +46,7 @@ def load(name: str, data: Path | str | None = None) -> GraphSet:
             return GraphSet.open(cached)[0]
         with tempfile.TemporaryDirectory(prefix="compool-") as folder:
             return _cached(name, _download(name, Path(folder)), cached)
-    return _cached(name, find(name, Path(data)), cached)
+    return _cached(name, find_source(name, Path(data)), cached)
 
 
 def _cached(name: str, source: Path, cached: Path) -> GraphSet:
@@ -61,7 +61,7 @@ def _cached(name: str, source: Path, cached: Path) -> GraphSet:
                 _save(graphs, cached, source)
             return graphs
     except (ValueError, OSError):
-        pass  # missing, of another format, or damaged: made again from the source
+        pass  # missing, of another format, or damaged: rebuilt from the source
     graphs = parse(name, source)
     _save(graphs, cached, source)
     return graphs
@@ -84,7 +84,7 @@ def summary(name: str, data: Path | None = None) -> dict[str, Any]:
         9
     """
     cached = cache_folder() / f"{name}.npz"
-    source = cached if data is None else find(name, data)
+    source = cached if data is None else find_source(name, data)
     try:
         notes = GraphSet.notes(source if source.suffix == ".npz" else cached)
         if "summary" in notes and (source.suffix == ".npz" or notes.get("source") == _signature(source)):
@@ -99,17 +99,17 @@ def cache_folder() -> Path:
     return Path(os.environ.get("COMPOOL_CACHE") or Path.home() / ".cache" / "compool")
 
 
-def find(name: str, data: Path) -> Path:
+def find_source(name: str, data: Path) -> Path:
     """The file or folder below `data` that holds the set."""
-    for place in (data / f"{name}.npz", data / f"{name}.zip"):
-        if place.is_file():
-            return place
-    for place in (data / name / "raw", data / name, data):
-        if (place / f"{name}_A.txt").is_file():
-            return place
+    for path in (data / f"{name}.npz", data / f"{name}.zip"):
+        if path.is_file():
+            return path
+    for folder in (data / name / "raw", data / name, data):
+        if (folder / f"{name}_A.txt").is_file():
+            return folder
     if not data.is_dir():
         raise FileNotFoundError(f"{data} is no folder; it should have {name}.zip, {name}.npz or {name}/{name}_A.txt")
-    known = {one.lower(): one for one in available(data)}
+    known = {known_name.lower(): known_name for known_name in available(data)}
     near = difflib.get_close_matches(name.lower(), known, 1)
     hint = f"; did you mean {known[near[0]]}?" if near else ""
     raise FileNotFoundError(
@@ -130,7 +130,7 @@ def _download(name: str, folder: Path) -> Path:
 
     try:
         TUDataset(str(folder), name)
-    except Exception as error:  # PyG, its downloader and the network raise what they like
+    except Exception as error:  # PyG, its downloader and the network raise many types
         raise FileNotFoundError(
             f"{name} is not in the cache and could not be downloaded ({type(error).__name__}: {error}); "
             "name a folder that has it"
@@ -152,23 +152,23 @@ def parse(name: str, source: Path) -> GraphSet:
                 path = source / f"{name}_{suffix}.txt"
                 return opened.enter_context(path.open("rb")) if path.is_file() else None
 
-            return _parse(name, read)
+            return _parse_files(name, read)
     try:
         with Archive(source) as archive:
             paths = {path.rpartition("/")[2]: path for path in archive.members}
             wanted = {suffix: paths[f"{name}_{suffix}.txt"] for suffix in _SUFFIXES if f"{name}_{suffix}.txt" in paths}
             archive.require_size(wanted.values())
-            return _parse(name, lambda suffix: archive.open(wanted[suffix]) if suffix in wanted else None)
+            return _parse_files(name, lambda suffix: archive.open(wanted[suffix]) if suffix in wanted else None)
     except DamagedError as error:
         raise ValueError(f"{source} is cut off or damaged: {error}") from None
 
 
-def _parse(name: str, read: _Read) -> GraphSet:
+def _parse_files(name: str, read: _Read) -> GraphSet:
     def column(suffix: str) -> NDArray[np.int32]:
         stream = read(suffix)
         if stream is None:
             raise FileNotFoundError(f"{name} has no {name}_{suffix}.txt")
-        return integers(stream, f"{name}_{suffix}.txt")[:, 0]
+        return read_integers(stream, f"{name}_{suffix}.txt")[:, 0]
 
     graph = column("graph_indicator") - 1
     wrong = np.flatnonzero(np.diff(graph, prepend=graph[:1]) < 0)
@@ -177,26 +177,26 @@ def _parse(name: str, read: _Read) -> GraphSet:
         raise ValueError(f"{name}_graph_indicator.txt, line {line}: graphs must be numbered from 1, in order")
     y = column("graph_labels")
     if len(graph) == 0 or graph[-1] >= len(y):
-        most = int(graph[-1]) + 1 if len(graph) else 0
+        num_graphs = int(graph[-1]) + 1 if len(graph) else 0
         raise ValueError(
-            f"{name}_graph_labels.txt has {len(y)} lines, but {name}_graph_indicator.txt has {most} graphs"
+            f"{name}_graph_labels.txt has {len(y)} lines, but {name}_graph_indicator.txt has {num_graphs} graphs"
         )
     node_ptr = np.concatenate([[0], np.cumsum(np.bincount(graph, minlength=len(y)))])
 
     edge_index, edge_ptr, looped = _edges(name, read, graph, node_ptr)
     labels = attributes = None
     if (stream := read("node_labels")) is not None:
-        rows = integers(stream, f"{name}_node_labels.txt", columns=None)
-        _as_many(name, "node_labels", rows, len(graph))
+        rows = read_integers(stream, f"{name}_node_labels.txt", columns=None)
+        _require_rows(name, "node_labels", rows, len(graph))
         labels = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
     if (stream := read("node_attributes")) is not None:
-        attributes = numbers(stream, f"{name}_node_attributes.txt")
-        _as_many(name, "node_attributes", attributes, len(graph))
+        attributes = read_floats(stream, f"{name}_node_attributes.txt")
+        _require_rows(name, "node_attributes", attributes, len(graph))
     classes = np.unique(y, return_inverse=True)[1].astype(np.int64)
     return GraphSet(name, node_ptr, edge_ptr, edge_index, classes, labels, attributes, looped)
 
 
-def _as_many(name: str, suffix: str, rows: NDArray[np.generic], num_nodes: int) -> None:
+def _require_rows(name: str, suffix: str, rows: NDArray[np.generic], num_nodes: int) -> None:
     if len(rows) != num_nodes:
         raise ValueError(f"{name}_{suffix}.txt has {len(rows)} lines, but {name}_graph_indicator.txt has {num_nodes}")
 
@@ -209,7 +209,7 @@ def _edges(
     stream = read("A")
     if stream is None:
         raise FileNotFoundError(f"{name} has no {file}")
-    pairs = integers(stream, file, columns=2)
+    pairs = read_integers(stream, file, columns=2)
     pairs -= 1
     source, target = pairs[:, 0], pairs[:, 1]
     outside = (pairs < 0).any(1) | (pairs >= num_nodes).any(1)
@@ -221,8 +221,8 @@ def _edges(
     across = graph[source] != graph[target]
     if across.any():
         line = int(across.argmax())
-        one, two = (int(graph[node]) + 1 for node in pairs[line])
-        raise ValueError(f"{file}, line {line + 1}: its nodes are in different graphs, {one} and {two}")
+        first, second = (int(graph[node]) + 1 for node in pairs[line])
+        raise ValueError(f"{file}, line {line + 1}: its nodes are in different graphs, {first} and {second}")
 
     key = np.sort(source.astype(np.int64) * num_nodes + target)  # 0.4 s on COLLAB, where np.unique takes 50
     key = key[np.diff(key, prepend=-1) > 0]
@@ -232,8 +232,10 @@ def _edges(
         lonely = np.setdiff1d(key, reverse)[0]
         edge = [int(lonely // num_nodes), int(lonely % num_nodes)]
         line = int((pairs == edge).all(1).argmax())
-        shown = tuple(node + 1 for node in edge)
-        raise ValueError(f"{file}, line {line + 1}: edge {shown} is there in one direction only; is the file cut off?")
+        numbers = tuple(node + 1 for node in edge)
+        raise ValueError(
+            f"{file}, line {line + 1}: edge {numbers} is there in one direction only; is the file cut off?"
+        )
     loop = source == target
     looped = source[loop].astype(np.int64) if loop.any() else None
     source, target = source[~loop], target[~loop]

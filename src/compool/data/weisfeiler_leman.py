@@ -1,23 +1,23 @@
-"""What the Weisfeiler–Leman test (1-WL) tells apart, and generated pairs of graphs that it does."""
+"""The Weisfeiler–Leman test (1-WL), and generated pairs of graphs that it distinguishes."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compool.data.graph_set import GraphSet
 
-TAILS, LENGTH = 5, 5  # a graph has so many tails of so many nodes, each with a mark at its second or third
-SIZES = (12, 24)  # nodes beside the tails
+TAILS, LENGTH = 5, 5  # tails per graph and nodes per tail; the second or third node of a tail is marked
+CORE_SIZES = (12, 24)  # nodes beside the tails
 
 
 def wl_classes(graphs: GraphSet, rounds: int | None = None) -> NDArray[np.int64]:
-    """Number the graphs of a set so that two have the same number if 1-WL cannot tell them apart.
+    """Give each graph of a set a class id; two graphs share it if 1-WL cannot distinguish them.
 
     Args:
         graphs: the set; node labels are the first colours, if there are any.
         rounds: of refinement; by default until no colour splits.
 
     Returns:
-        A number a graph [G].
+        One class id per graph [G].
 
     Example:
         >>> wl_classes(wl_pairs(2), rounds=1).tolist(), wl_classes(wl_pairs(2), rounds=2).tolist()
@@ -27,29 +27,29 @@ def wl_classes(graphs: GraphSet, rounds: int | None = None) -> NDArray[np.int64]
     source, target = graphs.edge_index + offset
     neighbours = np.split(target, np.cumsum(np.bincount(source, minlength=graphs.num_nodes))[:-1])
     colour = np.zeros(graphs.num_nodes, np.int64) if graphs.labels is None else graphs.labels.astype(np.int64)
-    number, done = len(set(colour.tolist())), 0
-    while rounds is None or done < rounds:
+    num_colours, num_rounds = len(set(colour.tolist())), 0
+    while rounds is None or num_rounds < rounds:
         names: dict[tuple[int, ...], int] = {}
-        seen = (
+        signatures = (
             (own, *np.sort(colour[others]).tolist()) for own, others in zip(colour.tolist(), neighbours, strict=True)
         )
-        colour = np.array([names.setdefault(name, len(names)) for name in seen], np.int64)
-        done += 1
-        if len(names) == number:
+        colour = np.array([names.setdefault(name, len(names)) for name in signatures], np.int64)
+        num_rounds += 1
+        if len(names) == num_colours:
             break
-        number = len(names)
+        num_colours = len(names)
     parts = np.split(colour, graphs.node_ptr[1:-1])
     kinds: dict[tuple[int, ...], int] = {}
     return np.array([kinds.setdefault(tuple(np.sort(part).tolist()), len(kinds)) for part in parts], np.int64)
 
 
 def wl_pairs(num_pairs: int = 600, seed: int = 0) -> GraphSet:
-    """Generate pairs of graphs that two rounds of 1-WL tell apart and one does not.
+    """Generate pairs of graphs that two rounds of 1-WL distinguish and a single round does not.
 
-    A graph is random, with five tails, paths of five nodes. One node of each tail is marked, by its label: the second
-    or the third. The class is which of the two there are more of. The two of a pair differ in that alone: one has as
-    many tails of one kind as the other has of the other. So the whole graph has to be looked at, and labels and degrees
-    of nodes and of their neighbours are the same in both.
+    Each graph is random and has five tails: paths of five nodes. In each tail, the label marks the second or the third
+    node. The class says which of the two kinds of tail is more frequent. The graphs of a pair differ only in this: the
+    counts of the two kinds are swapped. A classifier must therefore see the whole graph; the labels and degrees of
+    nodes and of their neighbours are the same in both.
 
     Args:
         num_pairs: how many; graphs 2i and 2i + 1 are a pair, of class 0 and 1.
@@ -69,10 +69,10 @@ def wl_pairs(num_pairs: int = 600, seed: int = 0) -> GraphSet:
         generator = np.random.default_rng((seed, index))
         pairs, tails = _tailed(generator)
         seconds = int(generator.integers(TAILS // 2 + 1, TAILS + 1))
-        for number in (seconds, TAILS - seconds):
+        for num_seconds in (seconds, TAILS - seconds):
             label = np.zeros(tails.max() + 1, np.int64)
-            place = np.where(np.arange(TAILS) < number, 1, 2)
-            label[tails[np.arange(TAILS), place]] = 1
+            position = np.where(np.arange(TAILS) < num_seconds, 1, 2)
+            label[tails[np.arange(TAILS), position]] = 1
             shuffle = generator.permutation(len(label))
             edge_index = shuffle[np.concatenate([pairs, pairs[:, ::-1]])].T
             labels.append(label[np.argsort(shuffle)])
@@ -89,7 +89,7 @@ def wl_pairs(num_pairs: int = 600, seed: int = 0) -> GraphSet:
 
 def _tailed(generator: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The edges [E, 2], one direction, of a connected random graph with tails, and the nodes of each tail."""
-    size = int(generator.integers(SIZES[0], SIZES[1] + 1))
+    size = int(generator.integers(CORE_SIZES[0], CORE_SIZES[1] + 1))
     tree = [(int(generator.integers(node)), node) for node in range(1, size)]
     more = [
         tuple(sorted(pair)) for pair in generator.integers(size, size=(size // 2, 2)).tolist() if pair[0] != pair[1]

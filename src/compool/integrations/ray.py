@@ -19,17 +19,17 @@ from compool.data import GraphSet
 from compool.replicas.trainer import Curves
 from compool.study import planning, training
 from compool.study.planning import Block, Resources
-from compool.study.schedule import Lost, schedule
+from compool.study.schedule import WorkerLost, schedule
 from compool.study.store import Run, Store
 from compool.study.training import OnEpoch
 from compool.study.workers import from_rows, last_rows
 
 _log = logging.getLogger(__name__)
-OFTEN = 0.5  # seconds between two looks for messages, and at least between two messages of a task
-MESSAGES = 200.0  # a second at most, of all tasks together
-SURVEYED = 10.0  # seconds between two looks at how large the cluster is
-# Read by Ray when it is imported: print no messages of nodes, report no use, and do not warn of a change to come
-QUIET = {
+MESSAGE_INTERVAL = 0.5  # seconds between two reads of the queue, and at least between two messages of a task
+MAX_MESSAGE_RATE = 200.0  # messages per second, of all tasks together
+SURVEY_INTERVAL = 10.0  # seconds between two queries of the cluster's size
+# Ray reads these when it is imported: no messages of nodes, no usage statistics, no warning of a future change
+RAY_SETTINGS = {
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".*",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -37,14 +37,14 @@ QUIET = {
 
 
 @contextmanager
-def connected(address: str, workers: int | None = None) -> Iterator[None]:
+def connected_cluster(address: str, workers: int | None = None) -> Iterator[None]:
     """Use a Ray cluster for a while.
 
     Args:
-        address: of its head, as Ray takes it, or ``"local"``: a cluster of this machine alone, for so long.
-        workers: how many CPUs a local one offers; by default, all.
+        address: of its head, as Ray takes it, or ``"local"``: a temporary cluster of this machine alone.
+        workers: how many CPUs a local cluster offers; by default, all.
     """
-    os.environ |= QUIET
+    os.environ |= RAY_SETTINGS
     try:
         import ray
     except ImportError:
@@ -80,13 +80,13 @@ def cluster_resources(device: str = "auto", workers: int | None = None) -> Resou
         memory = min(int(has["memory"] / has["CPU"]) for _, has in nodes if "CPU" in has)
         return Resources(device, workers or cpus, memory, checkpoints=False)
     ask = ray.remote(num_cpus=0, num_gpus=0.01)(_gpu_memory)
-    there = [NodeAffinitySchedulingStrategy(node, soft=False) for node, has in nodes if "GPU" in has]
-    memory = min(ray.get([ask.options(scheduling_strategy=one).remote() for one in there]))
+    strategies = [NodeAffinitySchedulingStrategy(node, soft=False) for node, has in nodes if "GPU" in has]
+    memory = min(ray.get([ask.options(scheduling_strategy=strategy).remote() for strategy in strategies]))
     return Resources(device, workers or gpus, int(memory * gpu_share(workers, gpus)), checkpoints=False)
 
 
 def gpu_share(workers: int | None, gpus: int) -> float:
-    """How much of a GPU each of some workers has: one, unless there are more workers than GPUs.
+    """The share of a GPU per worker: 1, unless there are more workers than GPUs.
 
     Example:
         >>> gpu_share(None, 8), gpu_share(8, 8), gpu_share(9, 8), gpu_share(32, 8)
@@ -106,7 +106,7 @@ def execute(
     Args:
         blocks: what to train.
         store: the study's file.
-        workers: blocks that train at the same time; by default one a GPU, or one a CPU.
+        workers: blocks that train at the same time; by default one per GPU, or one per CPU.
         on_epoch: called after epochs, at most twice a second per block.
     """
     import ray
@@ -116,8 +116,8 @@ def execute(
     needs: dict[str, float] = {"CPU": 1}
     if blocks[0].device == "cuda":
         needs["GPU"] = gpu_share(workers, int(ray.cluster_resources()["GPU"]))
-    # Ray gives each GPU task a process of its own, as one that has used a GPU cannot go to another
-    work = ray.remote(max_retries=0, num_cpus=1, num_gpus=needs.get("GPU", 0))(_work)
+    # Ray gives each GPU task its own process, since a process that has used a GPU cannot switch to another
+    work = ray.remote(max_retries=0, num_cpus=1, num_gpus=needs.get("GPU", 0))(_train_task)
     driver = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": driver})
     sets: dict[tuple[str, Path | None], Any] = {}
@@ -125,12 +125,12 @@ def execute(
 
     def submit(block: Block, avoid: Sequence[str]) -> "Future[list[Run]]":
         if block.source not in sets:
-            sets[block.source] = ray.put(planning.load(block.recipe, block.folder))
+            sets[block.source] = ray.put(planning.load_data(block.recipe, block.folder))
         task, key = work, mailbox.expect(block)
         if any(avoid) and (others := _others(ray.nodes(), avoid, needs)):  # soft: if that is lost, too, any will do
             task = work.options(scheduling_strategy=NodeAffinitySchedulingStrategy(others[0], soft=True))
-        often = max(OFTEN, capacity() / MESSAGES)
-        reference = task.remote(block, sets[block.source], key, queue, often)
+        interval = max(MESSAGE_INTERVAL, capacity() / MAX_MESSAGE_RATE)
+        reference = task.remote(block, sets[block.source], key, queue, interval)
         future: Future[list[Run]] = reference.future()
         tasks[future] = (key, reference)
         return future
@@ -148,9 +148,9 @@ def execute(
             if isinstance(error, ray.exceptions.OutOfMemoryError) and len(mailbox.blocks[key].replicas) > 1:
                 raise MemoryError from None  # Ray ended it before the machine had none left
             node = mailbox.node(key)
-            raise Lost(f"{type(error).__name__} on node {node or 'unknown'}", node) from None
+            raise WorkerLost(f"{type(error).__name__} on node {node or 'unknown'}", node) from None
 
-    capacity = _capacity(workers, needs)
+    capacity = _cluster_capacity(workers, needs)
     with _Mailbox(queue, on_epoch) as mailbox:
         try:
             yield from schedule(blocks, Store(store), submit, capacity, result)
@@ -160,7 +160,7 @@ def execute(
 
 
 class _Mailbox:
-    """Where tasks say where they are and how far they are; a thread reads it."""
+    """The queue in which tasks report their node and progress; a thread reads it."""
 
     def __init__(self, queue: Any, on_epoch: OnEpoch | None) -> None:
         self.queue, self.on_epoch = queue, on_epoch
@@ -191,7 +191,7 @@ class _Mailbox:
         self.queue.shutdown(force=True)
 
     def _listen(self) -> None:
-        while not self.over.wait(OFTEN):
+        while not self.over.wait(MESSAGE_INTERVAL):
             self._read()
 
     def _read(self) -> None:
@@ -207,8 +207,8 @@ class _Mailbox:
                     _log.exception("reporting an epoch failed")
 
 
-def _work(block: Block, graphs: GraphSet, key: int, queue: Any, often: float) -> list[Run]:
-    """The task: train a block, and say so every `often` seconds."""
+def _train_task(block: Block, graphs: GraphSet, key: int, queue: Any, interval: float) -> list[Run]:
+    """The task: train a block, and report progress every `interval` seconds."""
     import ray
 
     context = ray.get_runtime_context()
@@ -222,39 +222,39 @@ def _work(block: Block, graphs: GraphSet, key: int, queue: Any, often: float) ->
         message = (key, node, epoch, last_rows(curves))
         if epoch == block.recipe.epochs:
             queue.put(message)  # in order, so that all have arrived when the result does
-        elif time.monotonic() - sent > often:
+        elif time.monotonic() - sent > interval:
             sent = time.monotonic()
             queue.actor.put_nowait.remote(message)  # does not wait
 
     name = " ".join([platform.node(), node[:12], *(f"GPU {gpu}" for gpu in gpus)])
-    return [replace(one, node=name) for one in training.train_block(block, on_epoch, graphs)]
+    return [replace(run, node=name) for run in training.train_block(block, on_epoch, graphs)]
 
 
 def _others(nodes: Sequence[dict[str, Any]], avoid: Sequence[str], needs: dict[str, float]) -> list[str]:
     """The nodes that can do the work and are not to be avoided."""
     able = [
-        one for one in nodes if one["Alive"] and all(one["Resources"].get(kind, 0) >= needs[kind] for kind in needs)
+        node for node in nodes if node["Alive"] and all(node["Resources"].get(kind, 0) >= needs[kind] for kind in needs)
     ]
-    return [one["NodeID"] for one in able if one["NodeID"] not in avoid]
+    return [node["NodeID"] for node in able if node["NodeID"] not in avoid]
 
 
-def _capacity(workers: int | None, needs: dict[str, float]) -> Callable[[], int]:
-    """How many blocks may be trained at the same time: the workers, or as many as the cluster can train now if fewer.
+def _cluster_capacity(workers: int | None, needs: dict[str, float]) -> Callable[[], int]:
+    """How many blocks may be trained at the same time: `workers`, or what the cluster can train now if that is less.
 
-    Not one more: for a task that waits, Ray starts a worker, ends it a second later as there is nothing to do for it,
-    and starts the next. Each loads its libraries, and training takes twice as long meanwhile.
+    Never more: for a waiting task, Ray starts a worker, stops it a second later as there is nothing to do for it, and
+    starts the next. Each loads its libraries, and training takes twice as long meanwhile.
     """
     import ray
 
-    most, looked = 0, -SURVEYED
+    num_blocks, surveyed = 0, -SURVEY_INTERVAL
 
     def capacity() -> int:
-        nonlocal most, looked
-        if time.monotonic() - looked >= SURVEYED:
-            looked, has = time.monotonic(), ray.cluster_resources()
-            slots = int(min(has.get(kind, 0) / amount for kind, amount in needs.items()))
-            most = max(1, slots if workers is None else min(workers, slots))
-        return most
+        nonlocal num_blocks, surveyed
+        if time.monotonic() - surveyed >= SURVEY_INTERVAL:
+            surveyed, resources = time.monotonic(), ray.cluster_resources()
+            slots = int(min(resources.get(kind, 0) / amount for kind, amount in needs.items()))
+            num_blocks = max(1, slots if workers is None else min(workers, slots))
+        return num_blocks
 
     return capacity
 

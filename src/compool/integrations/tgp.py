@@ -31,7 +31,7 @@ class ComponentSelect(Select):
         self.pool = nn.ComponentPooling(in_channels, **settings)
 
     def reset_parameters(self) -> None:
-        """Draw the scorer's weights anew."""
+        """Draw new weights."""
         self.pool.reset_parameters()
 
     def forward(
@@ -47,11 +47,11 @@ class ComponentSelect(Select):
         """The assignment, with the score of each edge as `edge_score`."""
         assigned = self.pool.assign(x, edge_index, batch)
         nodes, values = torch.arange(x.size(0), device=x.device), torch.ones_like(assigned.weight)
-        places, size = torch.stack([assigned.cluster, nodes]), (assigned.number, x.size(0))
+        places, size = torch.stack([assigned.cluster, nodes]), (assigned.num_supernodes, x.size(0))
         return SelectOutput(
             cluster_index=assigned.cluster,
             num_nodes=x.size(0),
-            num_supernodes=assigned.number,
+            num_supernodes=assigned.num_supernodes,
             weight=assigned.weight.to(x.dtype),
             s_inv=torch.sparse_coo_tensor(places, values.to(x.dtype), size, check_invariants=False),
             batch=batch,
@@ -62,7 +62,7 @@ class ComponentSelect(Select):
         return f"{type(self).__name__}({self.pool.extra_repr()})"
 
 
-class ComponentPooling(SRCPooling):
+class ComponentPooler(SRCPooling):
     """:class:`compool.ComponentPooling` for networks that are written against tgp.
 
     Args:
@@ -78,7 +78,7 @@ class ComponentPooling(SRCPooling):
         max_size: how many nodes a supernode may have.
 
     Example:
-        >>> pooler = ComponentPooling(16, symmetric=True)
+        >>> pooler = ComponentPooler(16, symmetric=True)
         >>> x, edge_index = torch.randn(4, 16), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
         >>> out = pooler(x=x, adj=edge_index)
         >>> pooler(x=out.x, so=out.so, lifting=True).shape

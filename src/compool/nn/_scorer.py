@@ -11,7 +11,7 @@ from compool.ops.score import score_and_pass
 
 
 class EdgeScorer(torch.nn.Module):
-    """What the layers that score edges have in common: :math:`S_{ij} = σ(ψ(x_i, x_j, e_{ij}) + b)`."""
+    """Base of the layers that score edges: :math:`S_{ij} = σ(ψ(x_i, x_j, e_{ij}) + b)`."""
 
     def __init__(self, in_channels: int, score: Score, symmetric: bool, edge_dim: int | None) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class EdgeScorer(torch.nn.Module):
         return activation(self.score)
 
     def reset_parameters(self) -> None:
-        """Draw the scorer's weights anew."""
+        """Draw new weights."""
         self.lin.reset_parameters()
         if self.lin_edge is not None:  # as one linear layer over the features of both ends and of the edge
             bound = (2 * self.in_channels + self.lin_edge.in_features) ** -0.5

@@ -1,4 +1,4 @@
-"""What the settings of component pooling may be. Errors name the setting, what was given and what is allowed."""
+"""Checks of the settings of component pooling. Errors name the setting, what was given and what is allowed."""
 
 import math
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _SCORES = {"tanh": (0.0, (-1.0, 1.0)), "sigmoid": (0.5, (0.0, 1.0))}
 
 
 def activation(score: Score) -> "Callable[[Tensor], Tensor]":
-    """The function of a score's name; a callable is one already."""
+    """The function of a score's name; a callable is returned unchanged."""
     import torch
 
     if callable(score):
@@ -26,8 +26,8 @@ def activation(score: Score) -> "Callable[[Tensor], Tensor]":
     return torch.tanh if score == "tanh" else torch.sigmoid
 
 
-def name_of(score: Score) -> str:
-    """How a score is called."""
+def score_name(score: Score) -> str:
+    """The name of a score."""
     return score if isinstance(score, str) else getattr(score, "__name__", repr(score))
 
 
@@ -46,7 +46,7 @@ def check_threshold(score: Score, threshold: float | None) -> float:
 
 
 def check_budget(threshold: float | None, quantile: float | None, ratio: float | None, max_size: int | None) -> None:
-    """At most one budget, and no threshold beside one that stands in its place."""
+    """There may be at most one budget, and no threshold beside a budget that replaces it."""
     given = {"quantile": quantile, "ratio": ratio, "max_size": max_size}
     chosen = [f"{name}={value}" for name, value in given.items() if value is not None]
     if len(chosen) > 1:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from compool import ops
 from compool.nn._scorer import EdgeScorer
-from compool.nn._settings import Score, check_budget, check_threshold, name_of
+from compool.nn._settings import Score, check_budget, check_threshold, score_name
 from compool.nn.pooled import Assigned, Pooled
 from compool.ops._checks import check_inputs
 
@@ -26,9 +26,8 @@ class ComponentPooling(EdgeScorer):
     sum of its members', each weighted by the scores of its merged edges; a node that is not merged stays as it is.
     Supernodes are connected where their members were. Time and memory are linear in nodes and edges.
 
-    On a graph that holds both directions of each edge, the two directions have scores of their own. A node of which
-    only the incoming direction is merged gets weight 0, so that its features are lost; ``symmetric=True`` rules that
-    out.
+    If a graph holds both directions of each edge, each direction has its own score. A node of which only the incoming
+    direction is merged gets weight 0, so that its features are lost; ``symmetric=True`` prevents that.
 
     Args:
         in_channels: size of each node's features.
@@ -49,8 +48,8 @@ class ComponentPooling(EdgeScorer):
             as far as no supernode gets larger; see :func:`~compool.ops.select_max_size`.
         edge_dim: size of each edge's features, which the score then sees too, :math:`\psi(x_i, x_j, e_{ij})`.
         edge_reduce: what the features of an edge between supernodes are made of: the ``"sum"``, ``"mean"`` or ``"max"``
-            of those of the edges that it stands for; or their ``"multiplicity"``: how many there are, where `edge_attr`
-            [E] says how many each edge counts for, by default 1.
+            of those of the edges that it stands for; or their ``"multiplicity"``: how many there are, where each edge
+            counts as many times as `edge_attr` [E] says, by default once.
 
     Example:
         >>> pool = ComponentPooling(16)
@@ -114,8 +113,8 @@ class ComponentPooling(EdgeScorer):
         dropout = self.dropout if self.training else 0.0
         fine = (edge_index, edge_attr)
         options = (self.quantile, self.ratio, self.max_size, self.edge_dim, edge_attr, dropout or None)
-        plain = isinstance(self.score, str) and self.weights == "merged" and self.edge_reduce != "multiplicity"
-        if plain and all(option is None for option in options):  # one operator does it all
+        is_basic = isinstance(self.score, str) and self.weights == "merged" and self.edge_reduce != "multiplicity"
+        if is_basic and all(option is None for option in options):  # one operator does it all
             x, edge_score, cluster, edge_index, batch = ops.pool(
                 x,
                 edge_index,
@@ -148,7 +147,8 @@ class ComponentPooling(EdgeScorer):
             >>> pool = ComponentPooling(16)
             >>> x, edge_index = torch.randn(4, 16), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
             >>> assigned = pool.assign(x, edge_index)
-            >>> summed = torch.zeros(assigned.number, 16).index_add(0, assigned.cluster, assigned.weight[:, None] * x)
+            >>> weighted = assigned.weight[:, None] * x
+            >>> summed = torch.zeros(assigned.num_supernodes, 16).index_add(0, assigned.cluster, weighted)
             >>> torch.allclose(summed, pool(x, edge_index).x)
             True
         """
@@ -201,7 +201,7 @@ class ComponentPooling(EdgeScorer):
 
     def extra_repr(self) -> str:
         """The settings that differ from the defaults, and the threshold."""
-        settings = [str(self.in_channels), f"score={name_of(self.score)}"]
+        settings = [str(self.in_channels), f"score={score_name(self.score)}"]
         settings += [f"threshold={self.threshold:g}"] if math.isfinite(self.threshold) else []
         settings += [f"weights={self.weights}"] if self.weights != "merged" else []
         settings += ["symmetric=True"] if self.symmetric else []

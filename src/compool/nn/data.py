@@ -9,35 +9,35 @@ from torch_geometric.data import Batch, Data
 from compool.nn.pooled import Pooled
 
 
-class _Pool(Protocol):
+class _PoolingLayer(Protocol):
     def __call__(self, x: Tensor, edge_index: Tensor, batch: Tensor | None, edge_attr: Tensor | None) -> Pooled: ...
 
 
-def pool_data(pool: _Pool, data: Data) -> Data:
+def pool_data(pool: _PoolingLayer, data: Data) -> Data:
     """See :meth:`~compool.ComponentPooling.pool_data`."""
     for name in ("x", "edge_index"):
         if data.get(name) is None:
             raise ValueError(f"data must have {name}, got {data}")
     out = pool(data.x, data.edge_index, data.batch if isinstance(data, Batch) else None, data.get("edge_attr"))
-    whole = {key: data[key] for key in data.keys() if _of_graphs(data, key)}  # noqa: SIM118
+    graph_attrs = {key: data[key] for key in data.keys() if _of_graphs(data, key)}  # noqa: SIM118
     new = {"x": out.x, "edge_index": out.edge_index}
     if out.edge_attr is not None:
         new["edge_attr"] = out.edge_attr
     if not isinstance(data, Batch):
-        return Data(**whole, **new)
+        return Data(**graph_attrs, **new)
 
-    graphs = data.num_graphs
-    ptr = _pointer(out.batch, graphs)
-    edges = _pointer(out.batch[out.edge_index[0].long()], graphs)
-    pooled = Batch(**whole, **new, batch=out.batch, ptr=ptr)
-    pooled._num_graphs = graphs
+    num_graphs = data.num_graphs
+    ptr = _ptr(out.batch, num_graphs)
+    edge_ptr = _ptr(out.batch[out.edge_index[0].long()], num_graphs)
+    pooled = Batch(**graph_attrs, **new, batch=out.batch, ptr=ptr)
+    pooled._num_graphs = num_graphs
     # Where each graph's part of an attribute is, and what was added to it: for get_example() and to_data_list()
     slices, added = (getattr(data, name, None) or {} for name in ("_slice_dict", "_inc_dict"))
-    zeros = torch.zeros(graphs, dtype=torch.long)
-    pooled._slice_dict = {key: (ptr if key == "x" else edges).cpu() for key in new} | {
-        key: slices[key] for key in whole if key in slices
+    zeros = torch.zeros(num_graphs, dtype=torch.long)
+    pooled._slice_dict = {key: (ptr if key == "x" else edge_ptr).cpu() for key in new} | {
+        key: slices[key] for key in graph_attrs if key in slices
     }
-    pooled._inc_dict = dict.fromkeys(new, zeros) | {key: added[key] for key in whole if key in added}
+    pooled._inc_dict = dict.fromkeys(new, zeros) | {key: added[key] for key in graph_attrs if key in added}
     pooled._inc_dict["edge_index"] = ptr[:-1].cpu()
     return pooled
 
@@ -48,12 +48,12 @@ def _of_graphs(data: Data, key: str) -> bool:
     """
     if key in ("x", "edge_index", "edge_attr", "edge_weight", "pos", "batch", "ptr", "num_nodes"):
         return False
-    value, graphs = data[key], data.num_graphs if isinstance(data, Batch) else 1
-    if isinstance(value, Tensor) and value.dim() > 0 and value.size(0) == graphs:
+    value, num_graphs = data[key], data.num_graphs if isinstance(data, Batch) else 1
+    if isinstance(value, Tensor) and value.dim() > 0 and value.size(0) == num_graphs:
         return True
     return not data.is_node_attr(key) and not data.is_edge_attr(key)
 
 
-def _pointer(graph: Tensor, graphs: int) -> Tensor:
-    """Graph g has the places ``pointer[g]:pointer[g + 1]`` of a sorted vector."""
-    return torch.searchsorted(graph.contiguous(), torch.arange(graphs + 1, device=graph.device, dtype=graph.dtype))
+def _ptr(graph: Tensor, num_graphs: int) -> Tensor:
+    """Graph g has the entries ``ptr[g]:ptr[g + 1]`` of a sorted vector."""
+    return torch.searchsorted(graph.contiguous(), torch.arange(num_graphs + 1, device=graph.device, dtype=graph.dtype))

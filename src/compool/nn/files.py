@@ -37,7 +37,7 @@ def save_network(network: torch.nn.Module, path: str | os.PathLike[str], **about
 
 
 def load_network(path: str | os.PathLike[str]) -> torch.nn.Module:
-    """Read a network that :func:`save_network` wrote, in evaluation mode; a ValueError if the file is no such thing.
+    """Read a network that :func:`save_network` wrote, in evaluation mode; a ValueError if the file is not a network.
 
     Settings and shapes are compared before anything is allocated, so that a small file cannot ask for much memory.
 
@@ -53,7 +53,7 @@ def load_network(path: str | os.PathLike[str]) -> torch.nn.Module:
         with safe_open(path, framework="pt") as file:
             kind, settings = _described(file.metadata() or {}, path)
             dtype = _require_fit(kind, settings, file)
-            tensors = _read(file, path)
+            tensors = _read_tensors(file, path)
     except SafetensorError as error:
         raise ValueError(f"{path} is damaged or no safetensors file ({error})") from None
     except _MisfitError as error:
@@ -63,7 +63,7 @@ def load_network(path: str | os.PathLike[str]) -> torch.nn.Module:
     return network.eval()
 
 
-def _read(file: Any, path: str | os.PathLike[str]) -> dict[str, torch.Tensor]:
+def _read_tensors(file: Any, path: str | os.PathLike[str]) -> dict[str, torch.Tensor]:
     try:
         return read_tensors(file)
     except ValueError as error:
@@ -77,7 +77,7 @@ class _MisfitError(Exception):
 def _described(
     notes: dict[str, str], path: str | os.PathLike[str]
 ) -> tuple[type[NetworkSettings | GINSettings], dict[str, Any]]:
-    """The class of the settings of a file's network, and the settings, of the right names and types."""
+    """The class of the settings of a file's network, and the settings, with checked names and types."""
     if notes.get("compool") not in _SETTINGS:
         raise ValueError(f"{path} holds no network of compool")
     kind = _SETTINGS[notes["compool"]]

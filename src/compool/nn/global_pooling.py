@@ -5,7 +5,7 @@ from torch import Tensor
 
 from compool import ops
 from compool.nn._scorer import EdgeScorer
-from compool.nn._settings import Score, name_of
+from compool.nn._settings import Score, score_name
 from compool.ops._checks import check_graph_ids, check_inputs
 
 
@@ -55,7 +55,7 @@ class GlobalComponentPooling(EdgeScorer):
         edge_attr: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        """One vector a graph [graphs, in_channels].
+        """One vector per graph [graphs, in_channels].
 
         Args:
             x: node features [N, in_channels].
@@ -81,7 +81,7 @@ class GlobalComponentPooling(EdgeScorer):
         return ops.row_sum(x, weight, None, graph, batch_size)  # Eq. 4
 
     def __repr__(self) -> str:
-        settings = [str(self.in_channels), f"score={name_of(self.score)}"]
+        settings = [str(self.in_channels), f"score={score_name(self.score)}"]
         settings += ["symmetric=True"] if self.symmetric else []
         settings += ["reduce=mean"] if self.reduce == "mean" else []
         settings += [f"edge_dim={self.edge_dim}"] if self.edge_dim is not None else []

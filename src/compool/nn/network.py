@@ -21,7 +21,7 @@ from compool.ops._checks import check_graph_ids, check_inputs
 _READOUTS = {"mean": global_mean_pool, "sum": global_add_pool}
 
 
-def _graphs(
+def _check_graphs(
     network: "Network | GIN", x: Tensor, edge_index: Tensor, batch: Tensor | None, batch_size: int | None
 ) -> tuple[Tensor, int]:
     """The graph of each node, and how many there are, once the input is checked."""
@@ -113,19 +113,19 @@ class Network(torch.nn.Module):
         Returns:
             Logits [graphs, classes], or [graphs, 1] for two classes.
         """
-        batch, batch_size = _graphs(self, x, edge_index, batch, batch_size)
+        batch, batch_size = _check_graphs(self, x, edge_index, batch, batch_size)
         read, levels = _READOUTS[self.readout], list[Tensor]()
-        for at, (letter, layer) in enumerate(zip(self.letters, self.layers, strict=True)):
+        for position, (letter, layer) in enumerate(zip(self.letters, self.layers, strict=True)):
             if letter in "PE":
                 x, edge_index, batch = layer(x, edge_index, batch)[:3]
                 continue
             if letter in POOLINGS:
                 x, edge_index, _, batch = layer(x, edge_index, None, batch)[:4]
                 continue
-            if letter == "L" and self.letters[at - 1] != "L":
+            if letter == "L" and self.letters[position - 1] != "L":
                 x = torch.cat(levels, 1) if self.jump else read(x, batch, batch_size)
             x = layer(x) if letter == "L" else layer(x, edge_index)
-            if at < len(self.layers) - 1:
+            if position < len(self.layers) - 1:
                 x = F.dropout(x.relu(), self.dropout, self.training)
             if self.jump and letter in CONVOLUTIONS:
                 levels.append(read(x, batch, batch_size))
@@ -133,7 +133,7 @@ class Network(torch.nn.Module):
 
 
 def _layer(settings: NetworkSettings, letter: str, width: int, out: int) -> torch.nn.Module:
-    """The layer of a letter, from so many channels to so many."""
+    """The layer of a letter, from `width` to `out` channels."""
     if letter == "P":
         of_pooling = (settings.threshold, settings.weights, settings.symmetric, settings.dropout)
         return ComponentPooling(width, "tanh", *of_pooling)
@@ -203,7 +203,7 @@ class GIN(torch.nn.Module):
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, batch_size: int | None = None
     ) -> Tensor:
         """The logits of each graph; arguments and result as in :meth:`Network.forward`."""
-        batch, batch_size = _graphs(self, x, edge_index, batch, batch_size)
+        batch, batch_size = _check_graphs(self, x, edge_index, batch, batch_size)
         levels = [x]
         for conv, norm in zip(self.convs, self.norms, strict=True):
             levels.append(norm(conv(levels[-1], edge_index)).relu())

@@ -21,14 +21,14 @@ class Fine(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """Which node goes where, and how much it counts there."""
+    """The supernode of each node, and the node's weight in it."""
 
     cluster: Tensor
     """The supernode of each node [N]."""
     weight: Tensor
     """The weight of each node in its supernode [N]."""
-    number: int
-    """How many supernodes there are, K."""
+    num_supernodes: int
+    """K."""
     edge_score: Tensor
     """The score of each edge [E]."""
 

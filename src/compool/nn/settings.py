@@ -52,7 +52,7 @@ class NetworkSettings:
             raise ValueError(f"with jump=True, a convolution must stand before the first L; got {self.layers!r}")
         if not self.ratio > 0:  # 1 or more: this many nodes
             raise ValueError(f"ratio must be above 0, got {self.ratio}")
-        _check(self)
+        _check_common(self)
         if "P" in body:
             check_threshold("tanh", self.threshold)
             if self.weights not in ("merged", "all"):
@@ -100,7 +100,7 @@ class GINSettings:
     depth: int = 4
 
     def __post_init__(self) -> None:
-        _check(self)
+        _check_common(self)
         _check_size("depth", self.depth, 0)
 
     @property
@@ -136,7 +136,7 @@ def _num_parameters(letter: str, width: int, out: int) -> int:
     }[letter]
 
 
-def _check(settings: NetworkSettings | GINSettings) -> None:
+def _check_common(settings: NetworkSettings | GINSettings) -> None:
     if settings.readout not in READOUTS:
         raise ValueError(f"readout must be 'mean' or 'sum', got {settings.readout!r}")
     if not 0 <= settings.dropout < 1:

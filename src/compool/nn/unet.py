@@ -66,7 +66,7 @@ class ComponentUNet(torch.nn.Module):
         self.up = torch.nn.ModuleList(conv(joined, width) for width in up)
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Tensor:
-        """A result a node [N, out_channels].
+        """One result per node [N, out_channels].
 
         Args:
             x: node features [N, in_channels].

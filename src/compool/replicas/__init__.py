@@ -1,27 +1,39 @@
 """Many trainings at once: the batches of R replicas as one graph, and layers with the weights of R networks.
 
-:class:`Graphs` makes unions of batches, :func:`stack` makes one network of R, and the layers are R of PyG's each.
+:class:`Graphs` makes unions of batches, :func:`stack` makes one network of R, and each stacked layer is R of PyG's.
 """
 
-from compool.replicas.layers import BatchNorm, GCNConv, GINConv, Linear, SAGEConv, readout
-from compool.replicas.pooling import ComponentPooling, EdgePooling, SAGPooling, TopKPooling
-from compool.replicas.stack import GIN, Network, Output, stack
+from compool.replicas.layers import (
+    StackedBatchNorm,
+    StackedGCNConv,
+    StackedGINConv,
+    StackedLinear,
+    StackedSAGEConv,
+    readout,
+)
+from compool.replicas.pooling import (
+    StackedComponentPooling,
+    StackedEdgePooling,
+    StackedSAGPooling,
+    StackedTopKPooling,
+)
+from compool.replicas.stack import GINStack, NetworkStack, Output, stack
 from compool.replicas.union import Graphs, Union
 
 __all__ = [
-    "GIN",
-    "BatchNorm",
-    "ComponentPooling",
-    "EdgePooling",
-    "GCNConv",
-    "GINConv",
+    "GINStack",
     "Graphs",
-    "Linear",
-    "Network",
+    "NetworkStack",
     "Output",
-    "SAGEConv",
-    "SAGPooling",
-    "TopKPooling",
+    "StackedBatchNorm",
+    "StackedComponentPooling",
+    "StackedEdgePooling",
+    "StackedGCNConv",
+    "StackedGINConv",
+    "StackedLinear",
+    "StackedSAGEConv",
+    "StackedSAGPooling",
+    "StackedTopKPooling",
     "Union",
     "readout",
     "stack",

@@ -6,12 +6,12 @@ from torch.nn import Module
 
 
 class Adam:
-    """Adam, or AdamW if `decoupled`, on all parameters of a stack as one matrix, a row a replica.
+    """Adam, or AdamW if `decoupled`, on all parameters of a stack as one matrix with one row per replica.
 
     Each parameter begins at a multiple of four in its row, where GPUs read fast.
 
-    Element-wise, so that each replica is trained as if alone; equal to :class:`torch.optim.AdamW` and
-    :class:`torch.optim.Adam` for each of them. Nothing comes to the host, so that a CUDA graph can capture a step.
+    Updates are element-wise, so that each replica is trained as if alone. Equal to :class:`torch.optim.AdamW` and
+    :class:`torch.optim.Adam` for each of them. Nothing is copied to the host, so that a CUDA graph can capture a step.
 
     Args:
         stack: a module whose parameters are stacked [R, *]. They become views of the matrix.
@@ -37,7 +37,7 @@ class Adam:
             start += size + -size % 4
         self.decoupled = decoupled
         self.mean, self.square = torch.zeros_like(self.values), torch.zeros_like(self.values)
-        self.lr, self.weight_decay = (one.to(self.values).view(-1, 1).clone() for one in (lr, weight_decay))
+        self.lr, self.weight_decay = (rate.to(self.values).view(-1, 1).clone() for rate in (lr, weight_decay))
         self.steps = torch.zeros_like(self.lr)
         """How many steps each replica has made [R, 1]."""
 
@@ -72,7 +72,7 @@ class Adam:
         self.values.addcdiv_(self.mean * (share * self.lr / first), scale, value=-1)
 
     def silence(self, replicas: Tensor) -> None:
-        """Set all values of some replicas, a mask [R], to zero."""
+        """Set all values of the replicas in a mask [R] to zero."""
         for values in (self.values, self.mean, self.square):
             values.masked_fill_(replicas.view(-1, 1), 0.0)
 

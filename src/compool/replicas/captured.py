@@ -6,44 +6,44 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 
 @torch.no_grad()
-def put(state: Iterable[Tensor], values: Iterable[Tensor]) -> None:
+def copy_into(state: Iterable[Tensor], values: Iterable[Tensor]) -> None:
     """Copy values into tensors."""
     for tensor, value in zip(state, values, strict=True):
         tensor.copy_(value)
 
 
-class Captured(Generic[Result]):
-    """`function` as a CUDA graph. It must not bring anything to the host, and no size may depend on what is in `given`.
+class Captured(Generic[T]):
+    """`function` as a CUDA graph. It must not copy anything to the host, and no size may depend on values in `given`.
 
     A call copies its argument to where the graph reads, and returns the tensors that the graph writes: the next call
     overwrites them.
 
     Args:
-        function: what is captured.
+        function: the function to capture.
         given: an example of its argument.
-        state: tensors that `function` changes. They are as before when this returns, though it has run.
+        state: tensors that `function` changes. They are restored after the capture, which runs it.
     """
 
-    def __init__(self, function: Callable[[Tensor], Result], given: Tensor, state: Iterable[Tensor] = ()) -> None:
+    def __init__(self, function: Callable[[Tensor], T], given: Tensor, state: Iterable[Tensor] = ()) -> None:
         self.given = given.clone()
         state = list(state)
         before = [tensor.detach().clone() for tensor in state]
         side = torch.cuda.Stream(given.device)
         side.wait_stream(torch.cuda.current_stream(given.device))
         with torch.cuda.stream(side):
-            function(self.given)  # kernels are compiled, and libraries set up
+            function(self.given)  # compiles kernels and initialises libraries
         torch.cuda.current_stream(given.device).wait_stream(side)
         torch.cuda.empty_cache()
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             self.result = function(self.given)
-        put(state, before)
+        copy_into(state, before)
 
-    def __call__(self, given: Tensor) -> Result:
+    def __call__(self, given: Tensor) -> T:
         """Replay."""
         self.given.copy_(given)
         self.graph.replay()

@@ -1,8 +1,8 @@
 """Networks before training: the parameters of :class:`compool.nn.Network` and :class:`compool.nn.GIN`, drawn as PyG
 draws them, without a forward pass and without importing PyG, which takes seconds.
 
-Every layer has the attributes of PyG's that its stacked form reads. PyG draws each parameter when its part is made, and
-again when the layer is complete: so do these, so that equal seeds give equal weights.
+Every class has the attributes of PyG's layer that its stacked form reads. PyG draws each parameter when its part is
+made, and again when the layer is complete: so do these, so that equal seeds give equal weights.
 """
 
 import math
@@ -15,16 +15,16 @@ from compool.nn.component_pooling import ComponentPooling
 from compool.nn.settings import GINSettings, NetworkSettings, num_outputs
 
 
-class Network(Module):
+class NetworkParameters(Module):
     """The parameters of a :class:`compool.nn.Network`."""
 
     def __init__(self, settings: NetworkSettings) -> None:
         super().__init__()
         self.settings = settings
-        self.layers = ModuleList(_layer(settings, *layer) for layer in settings.widths)
+        self.layers = ModuleList(_layer_parameters(settings, *layer) for layer in settings.widths)
 
 
-class GIN(Module):
+class GINParameters(Module):
     """The parameters of a :class:`compool.nn.GIN`."""
 
     def __init__(self, settings: GINSettings) -> None:
@@ -32,34 +32,35 @@ class GIN(Module):
         self.settings = settings
         widths, hidden, classes = settings.widths, settings.hidden, num_outputs(settings.num_classes)
         self.epsilon = Parameter(torch.zeros(settings.depth))
-        self.convs = ModuleList(GINConv(width, hidden) for width in widths[:-1])
+        self.convs = ModuleList(GINConvParameters(width, hidden) for width in widths[:-1])
         self.norms = ModuleList(BatchNorm1d(hidden) for _ in widths[1:])
         self.predictions = ModuleList(torch.nn.Linear(width, classes) for width in widths)
 
 
-def network(settings: NetworkSettings | GINSettings) -> Network | GIN:
-    """The network of some settings.
+def draw_parameters(settings: NetworkSettings | GINSettings) -> NetworkParameters | GINParameters:
+    """The parameters of a network before training.
 
     Example:
-        >>> network(NetworkSettings("CPCL", in_channels=3, hidden=8, num_classes=2)).layers[0].lin.weight.shape
+        >>> draw_parameters(NetworkSettings("CPCL", in_channels=3, hidden=8, num_classes=2)).layers[0].lin.weight.shape
         torch.Size([8, 3])
     """
-    return Network(settings) if isinstance(settings, NetworkSettings) else GIN(settings)
+    return NetworkParameters(settings) if isinstance(settings, NetworkSettings) else GINParameters(settings)
 
 
-def _layer(settings: NetworkSettings, letter: str, width: int, out: int) -> Module:
+def _layer_parameters(settings: NetworkSettings, letter: str, width: int, out: int) -> Module:
     if letter == "P":
         of_pooling = (settings.threshold, settings.weights, settings.symmetric, settings.dropout)
         return ComponentPooling(width, "tanh", *of_pooling)
     if letter == "E":
-        return EdgePooling(width)
+        return EdgePoolingParameters(width)
     if letter in "TA":
-        return (TopKPooling if letter == "T" else SAGPooling)(width, settings.ratio)
-    kinds: dict[str, type[Module]] = {"C": GCNConv, "S": SAGEConv, "G": GINLayer, "L": torch.nn.Linear}
-    return kinds[letter](width, out)
+        return (TopKPoolingParameters if letter == "T" else SAGPoolingParameters)(width, settings.ratio)
+    if letter == "L":
+        return torch.nn.Linear(width, out)
+    return {"C": GCNConvParameters, "S": SAGEConvParameters, "G": GINLayerParameters}[letter](width, out)
 
 
-class Linear(Module):
+class LinearParameters(Module):
     """PyG's linear layer."""
 
     def __init__(self, in_channels: int, out_channels: int, bias: bool = True, glorot: bool = False) -> None:
@@ -78,32 +79,32 @@ class Linear(Module):
             _uniform(self.bias, 1.0 / math.sqrt(in_channels))
 
 
-class GCNConv(Module):
+class GCNConvParameters(Module):
     """PyG's, with its default settings."""
 
     improved, add_self_loops, normalize = False, True, True
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
-        self.lin = Linear(in_channels, out_channels, bias=False, glorot=True)
+        self.lin = LinearParameters(in_channels, out_channels, bias=False, glorot=True)
         self.bias = Parameter(torch.zeros(out_channels))
         self.lin.reset_parameters()
 
 
-class SAGEConv(Module):
+class SAGEConvParameters(Module):
     """PyG's, with its default settings."""
 
     aggr, normalize, root_weight, project = "mean", False, True, False
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
-        self.lin_l = Linear(in_channels, out_channels)
-        self.lin_r = Linear(in_channels, out_channels, bias=False)
+        self.lin_l = LinearParameters(in_channels, out_channels)
+        self.lin_r = LinearParameters(in_channels, out_channels, bias=False)
         self.lin_l.reset_parameters()
         self.lin_r.reset_parameters()
 
 
-class GINConv(Module):
+class GINConvParameters(Module):
     """PyG's, with ε fixed at 0 and the network that :class:`compool.nn.GIN` has."""
 
     eps: Tensor
@@ -117,15 +118,15 @@ class GINConv(Module):
         last.reset_parameters()
 
 
-class GINLayer(Module):
+class GINLayerParameters(Module):
     """The ``G`` of :class:`compool.nn.Network`."""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
-        self.conv, self.norm = GINConv(in_channels, out_channels), BatchNorm1d(out_channels)
+        self.conv, self.norm = GINConvParameters(in_channels, out_channels), BatchNorm1d(out_channels)
 
 
-class EdgePooling(Module):
+class EdgePoolingParameters(Module):
     """PyG's, with its default settings and ``by_first=True``."""
 
     dropout, add_to_edge_score, by_first = 0.0, 0.5, True
@@ -142,7 +143,7 @@ class EdgePooling(Module):
         self.lin.reset_parameters()
 
 
-class SelectTopK(Module):
+class SelectTopKParameters(Module):
     """PyG's, with its default settings."""
 
     def __init__(self, in_channels: int) -> None:
@@ -156,24 +157,24 @@ class SelectTopK(Module):
         _uniform(self.weight, 1.0 / math.sqrt(self.weight.size(1)))
 
 
-class TopKPooling(Module):
+class TopKPoolingParameters(Module):
     """PyG's, with its default settings."""
 
     min_score, multiplier = None, 1.0
 
     def __init__(self, in_channels: int, ratio: float) -> None:
         super().__init__()
-        self.ratio, self.select = ratio, SelectTopK(in_channels)
+        self.ratio, self.select = ratio, SelectTopKParameters(in_channels)
         self.select.reset_parameters()
 
 
-class GraphConv(Module):
+class GraphConvParameters(Module):
     """PyG's, with its default settings."""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
-        self.lin_rel = Linear(in_channels, out_channels)
-        self.lin_root = Linear(in_channels, out_channels, bias=False)
+        self.lin_rel = LinearParameters(in_channels, out_channels)
+        self.lin_root = LinearParameters(in_channels, out_channels, bias=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -182,14 +183,14 @@ class GraphConv(Module):
         self.lin_root.reset_parameters()
 
 
-class SAGPooling(Module):
+class SAGPoolingParameters(Module):
     """PyG's, with its default settings."""
 
     min_score, multiplier = None, 1.0
 
     def __init__(self, in_channels: int, ratio: float) -> None:
         super().__init__()
-        self.ratio, self.gnn, self.select = ratio, GraphConv(in_channels, 1), SelectTopK(1)
+        self.ratio, self.gnn, self.select = ratio, GraphConvParameters(in_channels, 1), SelectTopKParameters(1)
         self.gnn.reset_parameters()
         self.select.reset_parameters()
 

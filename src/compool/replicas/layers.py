@@ -1,6 +1,6 @@
-"""Layers of many replicas: each is made from R of PyG's layers and does what they would, each on its own rows.
+"""Stacked layers: each is made from R of PyG's layers and applies each of them to the rows of its replica.
 
-Parameters are those of the single layers, stacked, under the same names. A layer takes the features of a union's nodes
+The parameters are those of the R layers, stacked, under the same names. A layer takes the features of a union's nodes
 [N, d], or the columns [N] of one-hot features, and the union.
 """
 
@@ -20,17 +20,17 @@ def stacked(tensors: Iterable[Tensor]) -> torch.nn.Parameter:
     return torch.nn.Parameter(torch.stack([tensor.detach() for tensor in tensors]))
 
 
-def alike(layers: Sequence[Any], *names: str) -> None:
+def require_equal_settings(layers: Sequence[Any], *names: str) -> None:
     """The layers must agree in these settings."""
     for name in names:
-        found = sorted({str(getattr(layer, name)) for layer in layers})
-        if len(found) > 1:
-            raise ValueError(f"the {type(layers[0]).__name__} layers must agree in {name}, got {found}")
+        values = sorted({str(getattr(layer, name)) for layer in layers})
+        if len(values) > 1:
+            raise ValueError(f"the {type(layers[0]).__name__} layers must agree in {name}, got {values}")
 
 
 def multiply(x: Tensor, weight: Tensor, union: Union, bias: Tensor | None = None) -> Tensor:
-    """Each replica's rows times its weight [R, o, i], and its bias [R, o]; of one-hot features, given as columns, the
-    rows of the weight.
+    """Multiply each replica's rows by its weight [R, o, i] and add its bias [R, o]. For one-hot features, given as
+    columns, look up the rows of the weight.
     """
     if x.dim() == 2:
         return kernels.grouped_linear(x, weight, union.ptr, bias)
@@ -44,47 +44,47 @@ def add(x: Tensor, bias: Tensor, union: Union) -> Tensor:
     return x + kernels.segment_repeat(bias, union.ptr, x.size(0))
 
 
-def through(
-    x: Tensor, weight: Tensor, union: Union, spread: Callable[[Tensor], Tensor], bias: Tensor | None = None
+def convolve(
+    x: Tensor, weight: Tensor, union: Union, pass_messages: Callable[[Tensor], Tensor], bias: Tensor | None = None
 ) -> Tensor:
-    """Multiply, pass messages, in the order that passes the narrower ones, and add the bias."""
-    if _multiplied_first(x, weight):
-        x = spread(multiply(x, weight, union))
+    """Multiply by the weight and pass messages, in the order that makes messages narrower, and add the bias."""
+    if _multiply_first(x, weight):
+        x = pass_messages(multiply(x, weight, union))
         return x if bias is None else add(x, bias, union)
-    return multiply(spread(x), weight, union, bias)
+    return multiply(pass_messages(x), weight, union, bias)
 
 
-def activated(
+def convolve_and_activate(
     x: Tensor,
     weight: Tensor,
     bias: Tensor,
     union: Union,
-    spread: Callable[[Tensor], Tensor],
+    pass_messages: Callable[[Tensor], Tensor],
     key: Tensor | None,
     probability: Tensor,
     own: Tensor | None = None,
 ) -> Tensor:
-    """:func:`through`, plus each row times `own`, the bias, ReLU and dropout. Where a product comes last, its pass does
-    all that follows.
+    """:func:`convolve`, plus each row times `own`, the bias, ReLU and dropout. If a product comes last, the rest is
+    fused into it.
     """
-    rest = (bias, union.ptr, key, probability)
-    if not _multiplied_first(x, weight):
+    activation = (bias, union.ptr, key, probability)
+    if not _multiply_first(x, weight):
         onto = None if own is None else multiply(x, own, union)
-        return kernels.linear_activate(spread(x), weight, *rest, onto)
-    out = spread(multiply(x, weight, union))
+        return kernels.linear_activate(pass_messages(x), weight, *activation, onto)
+    out = pass_messages(multiply(x, weight, union))
     if own is None:
-        return kernels.activate(out, *rest)
+        return kernels.activate(out, *activation)
     if x.dim() == 1:
-        return kernels.activate(out + multiply(x, own, union), *rest)
-    return kernels.linear_activate(x, own, *rest, out)
+        return kernels.activate(out + multiply(x, own, union), *activation)
+    return kernels.linear_activate(x, own, *activation, out)
 
 
-def _multiplied_first(x: Tensor, weight: Tensor) -> bool:
-    """Whether products are narrower than features, or features are one-hot: then messages are products."""
+def _multiply_first(x: Tensor, weight: Tensor) -> bool:
+    """Whether to multiply before passing messages: if products are narrower than features, or features are one-hot."""
     return x.dim() == 1 or weight.size(2) > weight.size(1)
 
 
-class Linear(Module):
+class StackedLinear(Module):
     """R of :class:`torch.nn.Linear`; also on features of graphs [R, B, d]."""
 
     def __init__(self, layers: Sequence[Any]) -> None:
@@ -102,18 +102,18 @@ class Linear(Module):
         return torch.bmm(x, weight) if self.bias is None else torch.baddbmm(self.bias.unsqueeze(1), x, weight)
 
 
-class GCNConv(Module):
+class StackedGCNConv(Module):
     """R of :class:`torch_geometric.nn.GCNConv`."""
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
         require_settings(layers, improved=False, add_self_loops=True, normalize=True, bias=Tensor)
-        self.lin = Linear([layer.lin for layer in layers])
+        self.lin = StackedLinear([layer.lin for layer in layers])
         self.bias = stacked(layer.bias for layer in layers)
 
-    def _spread(self, union: Union) -> Callable[[Tensor], Tensor]:
+    def _message_passing(self, union: Union) -> Callable[[Tensor], Tensor]:
         degree = union.degree
-        if union.looped:  # a self-loop that is there already counts as the one that the layer adds
+        if union.looped:  # an existing self-loop counts as the one that the layer adds
             before = torch.nn.functional.pad(torch.cumsum(union.edge_index[0] == union.edge_index[1], 0), (1, 0))
             extra = 1 - before[union.row_ptr].diff()
         else:
@@ -124,22 +124,23 @@ class GCNConv(Module):
 
     def forward(self, x: Tensor, union: Union) -> Tensor:
         """[N, i] to [N, o]."""
-        return through(x, self.lin.weight, union, self._spread(union), self.bias)
+        return convolve(x, self.lin.weight, union, self._message_passing(union), self.bias)
 
-    def activated(self, x: Tensor, union: Union, key: Tensor | None, probability: Tensor) -> Tensor:
+    def forward_activated(self, x: Tensor, union: Union, key: Tensor | None, probability: Tensor) -> Tensor:
         """:meth:`forward`, ReLU and dropout."""
-        return activated(x, self.lin.weight, self.bias, union, self._spread(union), key, probability)
+        pass_messages = self._message_passing(union)
+        return convolve_and_activate(x, self.lin.weight, self.bias, union, pass_messages, key, probability)
 
 
-class SAGEConv(Module):
+class StackedSAGEConv(Module):
     """R of :class:`torch_geometric.nn.SAGEConv` with the mean of neighbours."""
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
         require_settings(layers, normalize=False, root_weight=True, project=False, aggr="mean")
         require_settings([layer.lin_l for layer in layers], bias=Tensor)
-        self.lin_l = Linear([layer.lin_l for layer in layers])
-        self.lin_r = Linear([layer.lin_r for layer in layers])
+        self.lin_l = StackedLinear([layer.lin_l for layer in layers])
+        self.lin_r = StackedLinear([layer.lin_r for layer in layers])
 
     @property
     def bias(self) -> Tensor:
@@ -147,22 +148,22 @@ class SAGEConv(Module):
         assert self.lin_l.bias is not None
         return self.lin_l.bias
 
-    def _spread(self, union: Union) -> Callable[[Tensor], Tensor]:
+    def _message_passing(self, union: Union) -> Callable[[Tensor], Tensor]:
         share = union.degree.clamp(min=1).to(self.bias.dtype).reciprocal()
         return lambda x: kernels.propagate(x, union.row_ptr, union.edge_index[1], left=share)
 
     def forward(self, x: Tensor, union: Union) -> Tensor:
         """[N, i] to [N, o]."""
-        others = through(x, self.lin_l.weight, union, self._spread(union), self.bias)
+        others = convolve(x, self.lin_l.weight, union, self._message_passing(union), self.bias)
         return others + multiply(x, self.lin_r.weight, union)
 
-    def activated(self, x: Tensor, union: Union, key: Tensor | None, probability: Tensor) -> Tensor:
+    def forward_activated(self, x: Tensor, union: Union, key: Tensor | None, probability: Tensor) -> Tensor:
         """:meth:`forward`, ReLU and dropout."""
-        spread, own = self._spread(union), self.lin_r.weight
-        return activated(x, self.lin_l.weight, self.bias, union, spread, key, probability, own)
+        pass_messages, own = self._message_passing(union), self.lin_r.weight
+        return convolve_and_activate(x, self.lin_l.weight, self.bias, union, pass_messages, key, probability, own)
 
 
-class BatchNorm(Module):
+class StackedBatchNorm(Module):
     """R of :class:`torch.nn.BatchNorm1d`: statistics of each replica's own rows."""
 
     running_mean: Tensor
@@ -172,7 +173,7 @@ class BatchNorm(Module):
     def __init__(self, layers: Sequence[torch.nn.BatchNorm1d]) -> None:
         super().__init__()
         require_settings(layers, affine=True, track_running_stats=True)
-        alike(layers, "eps", "momentum")
+        require_equal_settings(layers, "eps", "momentum")
         self.eps, self.momentum = layers[0].eps, cast(float, layers[0].momentum)
         self.weight = stacked(layer.weight for layer in layers)
         self.bias = stacked(layer.bias for layer in layers)
@@ -180,7 +181,7 @@ class BatchNorm(Module):
             self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
 
     def forward(self, x: Tensor, union: Union, relu: bool = False) -> Tensor:
-        """[N, d] to [N, d]; ReLU follows if asked."""
+        """[N, d] to [N, d], with ReLU if `relu`."""
         if not self.training:
             scale = self.weight * (self.running_var + self.eps).rsqrt()
             shift = self.bias - self.running_mean * scale
@@ -188,30 +189,32 @@ class BatchNorm(Module):
             return x.relu() if relu else x
         out, mean, variance = kernels.segment_norm(x, self.weight, self.bias, union.ptr, self.eps, relu)
         with torch.no_grad():
-            number = union.ptr.diff().unsqueeze(1)
-            there = number > 0  # a replica without nodes saw no batch
-            self.num_batches_tracked += there.squeeze(1)
-            momentum = self.momentum * there.to(x.dtype)
+            num_rows = union.ptr.diff().unsqueeze(1)
+            has_rows = num_rows > 0  # a replica without nodes has no batch
+            self.num_batches_tracked += has_rows.squeeze(1)
+            momentum = self.momentum * has_rows.to(x.dtype)
             self.running_mean.lerp_(mean, momentum)
-            self.running_var.lerp_(variance * (number / (number - 1).clamp(min=1)), momentum)
+            self.running_var.lerp_(variance * (num_rows / (num_rows - 1).clamp(min=1)), momentum)
         return out
 
 
-class GINConv(Module):
+class StackedGINConv(Module):
     """R of :class:`torch_geometric.nn.GINConv` with ε fixed, whose network is Linear, BatchNorm1d, ReLU, Linear."""
 
     eps: Tensor
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
-        kinds = (torch.nn.Linear, torch.nn.BatchNorm1d, torch.nn.ReLU, torch.nn.Linear)
-        found = tuple(type(layer) for layer in layers[0].nn)
-        if found != kinds or isinstance(layers[0].eps, torch.nn.Parameter):
+        expected = (torch.nn.Linear, torch.nn.BatchNorm1d, torch.nn.ReLU, torch.nn.Linear)
+        modules = tuple(type(layer) for layer in layers[0].nn)
+        if modules != expected or isinstance(layers[0].eps, torch.nn.Parameter):
             raise ValueError(
-                f"GINConv must have a fixed eps and a network of Linear, BatchNorm1d, ReLU, Linear; {found}"
+                f"GINConv must have a fixed eps and a network of Linear, BatchNorm1d, ReLU, Linear; {modules}"
             )
-        first, norm, last = ([layer.nn[at] for layer in layers] for at in (0, 1, 3))
-        self.nn = torch.nn.ModuleDict({"0": Linear(first), "1": BatchNorm(norm), "3": Linear(last)})
+        first, norm, last = ([layer.nn[index] for layer in layers] for index in (0, 1, 3))
+        self.nn = torch.nn.ModuleDict(
+            {"0": StackedLinear(first), "1": StackedBatchNorm(norm), "3": StackedLinear(last)}
+        )
         self.register_buffer("eps", torch.stack([layer.eps for layer in layers]))
 
     def forward(self, x: Tensor, union: Union) -> Tensor:
@@ -219,39 +222,39 @@ class GINConv(Module):
         first, norm, last = (cast(Any, self.nn[name]) for name in ("0", "1", "3"))
         own = (1 + self.eps).view(-1).to(first.weight.dtype)[union.replica]
 
-        def spread(x: Tensor) -> Tensor:
+        def pass_messages(x: Tensor) -> Tensor:
             return kernels.propagate(x, union.row_ptr, union.edge_index[1], own=own)
 
-        hidden = through(x, first.weight, union, spread, first.bias)
+        hidden = convolve(x, first.weight, union, pass_messages, first.bias)
         return cast(Tensor, last(norm(hidden, union, relu=True), union))
 
 
-class GINLayer(Module):
+class StackedGINLayer(Module):
     """R of the ``G`` layers of :class:`compool.nn.Network`, and the ReLU that follows."""
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
-        self.conv = GINConv([layer.conv for layer in layers])
-        self.norm = BatchNorm([layer.norm for layer in layers])
+        self.conv = StackedGINConv([layer.conv for layer in layers])
+        self.norm = StackedBatchNorm([layer.norm for layer in layers])
 
     def forward(self, x: Tensor, union: Union) -> Tensor:
         """[N, i] to [N, o]."""
         return cast(Tensor, self.norm(self.conv(x, union), union, relu=True))
 
 
-def readout(x: Tensor, union: Union, how: str = "mean") -> Tensor:
+def readout(x: Tensor, union: Union, reduce: str = "mean") -> Tensor:
     """The mean or sum of each graph's nodes [R, B, d]; zeros for a graph without nodes."""
     total = kernels.segment_sum(x, union.graph_ptr)
-    if how == "mean":
+    if reduce == "mean":
         total = total / union.graph_ptr.diff().clamp(min=1).unsqueeze(1).to(x.dtype)
     return total.view(union.replicas, -1, x.size(1))
 
 
 def require_settings(layers: Sequence[Any], **settings: Any) -> None:
-    """The layers must have these settings, as stacked layers have no others; a type stands for any of its kind."""
+    """The layers must have these settings, the only ones that stacked layers support; a type allows any instance."""
     for layer in layers:
         for name, value in settings.items():
-            found = getattr(layer, name)
-            if not (isinstance(found, value) if isinstance(value, type) else found == value):
+            actual = getattr(layer, name)
+            if not (isinstance(actual, value) if isinstance(value, type) else actual == value):
                 wanted = value.__name__ if isinstance(value, type) else value
-                raise ValueError(f"{type(layer).__name__} must have {name}={wanted}, got {found}")
+                raise ValueError(f"{type(layer).__name__} must have {name}={wanted}, got {actual}")

@@ -1,4 +1,4 @@
-"""Steps of a stack of networks, and how they are captured on a GPU."""
+"""Training and evaluation steps of a stack of networks, captured as CUDA graphs on a GPU."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,18 +12,18 @@ from compool.ops import fold
 from compool.ops._checks import NanScore
 from compool.replicas.adam import Adam
 from compool.replicas.captured import Captured
-from compool.replicas.pooling import EdgePooling
-from compool.replicas.stack import GIN, Network, Output
+from compool.replicas.pooling import StackedEdgePooling
+from compool.replicas.stack import GINStack, NetworkStack, Output
 from compool.replicas.union import Capacity, Graphs, Union
 
-Result = TypeVar("Result")
-ORDER, STEP = 1, 2  # what a replica's key is folded with, by what it is for
+T = TypeVar("T")
+ORDER_KEY, STEP_KEY = 1, 2  # folded into a replica's key: for the order of graphs, and for the randomness of steps
 SPARE = 0.1  # capacity after edge pooling beyond what the last epoch needed, as a share of that
-LARGE = 2**18  # edges of a union from which on a smaller capacity after edge pooling saves time
+LARGE_UNION = 2**18  # edges from which a smaller capacity after edge pooling saves time
 
 
 class Padding(NamedTuple):
-    """The sizes that unions are padded to, so that nothing comes to the host."""
+    """The sizes that unions are padded to, so that nothing is copied to the host."""
 
     capacity: Capacity
     """Of the union."""
@@ -33,11 +33,11 @@ class Padding(NamedTuple):
     """Raised to the nodes and edges that there were after each edge pooling layer [layers, 2]."""
 
 
-class Seen(NamedTuple):
-    """What each replica makes of graphs that do not train it."""
+class Evaluation(NamedTuple):
+    """Sums over graphs that do not train a replica."""
 
-    right: Tensor
-    """How many it gets right [R]."""
+    correct: Tensor
+    """How many are classified correctly [R]."""
     loss: Tensor
     """The sum of their losses [R]."""
     nodes: Tensor
@@ -45,11 +45,11 @@ class Seen(NamedTuple):
 
 
 class Learner:
-    """A stack, its optimizer, and what came of it so far; all on one device."""
+    """A stack, its optimizer and the state of its training; all on one device."""
 
-    def __init__(self, stack: Network | GIN, graphs: Graphs, keys: Tensor, adam: Adam) -> None:
+    def __init__(self, stack: NetworkStack | GINStack, graphs: Graphs, keys: Tensor, adam: Adam) -> None:
         self.stack, self.graphs, self.keys, self.adam = stack, graphs, keys, adam
-        self.num_edge_poolings = sum(isinstance(layer, EdgePooling) for layer in stack.modules())
+        self.num_edge_poolings = sum(isinstance(layer, StackedEdgePooling) for layer in stack.modules())
         self.failed = torch.zeros(keys.size(0), dtype=torch.bool, device=keys.device)
         self.loss = torch.zeros(keys.size(0), device=keys.device)
         """The sum of the losses of the graphs seen in this epoch [R]."""
@@ -63,74 +63,74 @@ class Learner:
     def step(self, ids: Tensor, padding: Padding | None = None) -> None:
         """One step of every replica on its graphs [R, B]. Replicas that fail are silenced."""
         self.stack.train()
-        keys = fold(fold(self.keys, STEP), self.steps)
+        keys = fold(fold(self.keys, STEP_KEY), self.steps)
 
         def losses_of(ids: Tensor) -> Tensor:
             return loss_of(self._output(ids, keys, padding)[1].logits, self.graphs.y, ids)
 
         losses = losses_of(self._active(ids)) if padding else self._guarded(losses_of, ids)
         losses.masked_fill(self.failed, 0.0).nan_to_num(0.0, 0.0, 0.0).sum().backward()
-        number = (ids >= 0).sum(1)
-        self.adam.step((number > 0) & ~self.failed)
+        num_graphs = (ids >= 0).sum(1)
+        self.adam.step((num_graphs > 0) & ~self.failed)
         losses = losses.detach()
         self.failed |= ~losses.isfinite() | self.adam.broken()
         if padding or bool(self.failed.any()):
             self.adam.silence(self.failed)
-        self.loss += torch.nan_to_num(losses.float()) * number
+        self.loss += torch.nan_to_num(losses.float()) * num_graphs
         self.steps += 1
 
     @torch.no_grad()
-    def look(self, ids: Tensor, padding: Padding | None = None) -> Seen:
-        """What each replica makes of its graphs [R, B]."""
+    def evaluate(self, ids: Tensor, padding: Padding | None = None) -> Evaluation:
+        """Evaluate each replica on its graphs [R, B]."""
 
-        def look(ids: Tensor) -> Seen:
+        def evaluation_of(ids: Tensor) -> Evaluation:
             self.stack.eval()
             union, (logits, levels, _) = self._output(ids, None, padding)
             guess = (logits.squeeze(2) > 0).long() if logits.size(2) == 1 else logits.argmax(2)
-            there = ids >= 0
-            right = ((guess == self.graphs.y[ids.clamp(min=0)]) & there).sum(1)
-            loss = loss_of(logits, self.graphs.y, ids) * there.sum(1)
-            return Seen(right, loss, torch.stack([union.ptr.diff(), *levels], 1))
+            is_graph = ids >= 0
+            correct = ((guess == self.graphs.y[ids.clamp(min=0)]) & is_graph).sum(1)
+            loss = loss_of(logits, self.graphs.y, ids) * is_graph.sum(1)
+            return Evaluation(correct, loss, torch.stack([union.ptr.diff(), *levels], 1))
 
-        return look(self._active(ids)) if padding else self._guarded(look, ids)
+        return evaluation_of(self._active(ids)) if padding else self._guarded(evaluation_of, ids)
 
     def _output(self, ids: Tensor, keys: Tensor | None, padding: Padding | None) -> tuple[Union, Output]:
-        capacity, after, most = padding or (None, (), None)
+        capacity, after, needed = padding or (None, (), None)
         x, union = self.graphs.union(ids, keys, capacity, after)
         output: Output = self.stack(x, union)
-        if most is not None and output.needed:
-            torch.maximum(most, torch.stack(output.needed), out=most)
+        if needed is not None and output.needed:
+            torch.maximum(needed, torch.stack(output.needed), out=needed)
         return union, output
 
     def _active(self, ids: Tensor) -> Tensor:
         """The graphs of the replicas that have not failed."""
         return ids.masked_fill(self.failed.unsqueeze(1), -1)
 
-    def _guarded(self, run: Callable[[Tensor], Result], ids: Tensor) -> Result:
-        """`run` on the graphs of the replicas that have not failed. Where scores are NaN it raises: then the replicas
-        that raise by themselves have failed, too, and the others continue as if they had not been there.
+    def _guarded(self, function: Callable[[Tensor], T], ids: Tensor) -> T:
+        """Apply `function` to the graphs of the replicas that have not failed. It raises if scores are NaN: then each
+        replica that raises by itself is marked as failed, and the others continue as if it had not been there.
         """
         before = [buffer.clone() for buffer in self.stack.buffers()]
         try:
-            return run(self._active(ids))
+            return function(self._active(ids))
         except NanScore:
             for replica in (~self.failed).nonzero().flatten().tolist():
                 others = torch.arange(len(self.failed), device=ids.device) != replica
                 try:
-                    run(ids.masked_fill(others.unsqueeze(1), -1))
+                    function(ids.masked_fill(others.unsqueeze(1), -1))
                 except NanScore:
                     self.failed[replica] = True
             for buffer, value in zip(self.stack.buffers(), before, strict=True):  # running statistics
                 buffer.copy_(value)
-            return run(self._active(ids))
+            return function(self._active(ids))
 
 
-class Fitted(Generic[Result]):
-    """A step of a learner, captured. Edge pooling leaves an unknown number of nodes and edges: the capacity after it
-    is what the last epoch needed, and some more.
+class CapturedStep(Generic[T]):
+    """A captured step of a learner. Edge pooling leaves an unknown number of nodes and edges: the capacity after it is
+    what the last epoch needed, plus a margin.
     """
 
-    def __init__(self, learner: Learner, function: Callable[..., Result], given: Tensor, capacity: Capacity) -> None:
+    def __init__(self, learner: Learner, function: Callable[..., T], given: Tensor, capacity: Capacity) -> None:
         self.learner, self.function, self.given, self.capacity = learner, function, given, capacity
         self.needed = torch.zeros(learner.num_edge_poolings, 2, dtype=torch.long, device=given.device)
         self.spare = SPARE
@@ -138,42 +138,42 @@ class Fitted(Generic[Result]):
         self._capture()
 
     def _capture(self) -> None:
-        self.captured: Captured[Result] | None = None  # frees the memory of the last one
+        self.captured: Captured[T] | None = None  # frees the memory of the previous graph
         padding = Padding(self.capacity, self.after, self.needed)
         self.captured = Captured(partial(self.function, padding=padding), self.given, self.learner.state)
 
-    def __call__(self, given: Tensor) -> Result:
+    def __call__(self, given: Tensor) -> T:
         """The function, replayed."""
         assert self.captured is not None
         return self.captured(given)
 
     @property
-    def _now(self) -> Tensor:
+    def _capacities(self) -> Tensor:
         """The capacity after each edge pooling layer [layers, 2]."""
         return torch.tensor(self.after or (self.capacity,) * len(self.needed)).view(-1, 2)
 
-    def suffices(self) -> bool:
-        """Whether the capacity sufficed for an epoch. If not, the epoch is void, and the largest is used."""
-        if not self.after or not (self.needed.cpu() > self._now).any():
+    def check_capacity(self) -> bool:
+        """Whether the capacity sufficed for an epoch. If not, the epoch must be repeated, with the largest capacity."""
+        if not self.after or not (self.needed.cpu() > self._capacities).any():
             return True
         self.after, self.spare = (), 2 * abs(self.spare)
         self._capture()
         return False
 
-    def fit(self) -> None:
+    def shrink_capacity(self) -> None:
         """Reduce the capacity after an epoch that needed much less."""
         less = (self.needed.cpu() * (1 + self.spare)).long().clamp(min=1)
-        if self.capacity.edges >= LARGE and less.sum() < 0.8 * self._now.sum():
-            self.after = tuple(Capacity(*level) for level in torch.minimum(less + 1, self._now).tolist())
+        if self.capacity.edges >= LARGE_UNION and less.sum() < 0.8 * self._capacities.sum():
+            self.after = tuple(Capacity(*level) for level in torch.minimum(less + 1, self._capacities).tolist())
             self._capture()
 
 
 def loss_of(logits: Tensor, y: Tensor, ids: Tensor) -> Tensor:
     """The mean loss of each replica's graphs [R]: binary cross-entropy for one logit, else cross-entropy."""
-    there = ids >= 0
+    is_graph = ids >= 0
     target = y[ids.clamp(min=0)]
     if logits.size(2) == 1:
         each = F.binary_cross_entropy_with_logits(logits.squeeze(2), target.to(logits.dtype), reduction="none")
     else:
         each = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none").view(ids.shape)
-    return (each * there).sum(1) / there.sum(1).clamp(min=1)
+    return (each * is_graph).sum(1) / is_graph.sum(1).clamp(min=1)

@@ -1,4 +1,4 @@
-"""Pooling layers of many replicas: see `layers`. A pooling layer returns features and the union that is left."""
+"""Stacked pooling layers: see `layers`. A pooling layer returns the features of the coarse union, and that union."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -9,40 +9,40 @@ from torch.nn import Module
 
 from compool import ops
 from compool.replicas import kernels
-from compool.replicas.layers import Linear, add, alike, multiply, require_settings, stacked
+from compool.replicas.layers import StackedLinear, add, multiply, require_equal_settings, require_settings, stacked
 from compool.replicas.union import Union
 
 
 class _Scorer(Module):
-    """What layers that pool by edges share: raw scores of edges; dropout may differ."""
+    """Base of the layers that pool by edges: raw scores of edges; replicas may differ in dropout."""
 
     dropout: Tensor
     symmetric = False
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
-        self.lin = Linear([layer.lin for layer in layers])
+        self.lin = StackedLinear([layer.lin for layer in layers])
         self.drops = any(layer.dropout for layer in layers)
         self.register_buffer("dropout", torch.tensor([float(layer.dropout) for layer in layers]), persistent=False)
 
     def ends(self, x: Tensor, union: Union) -> Tensor:
         """What a node adds to the raw scores of its outgoing and of its incoming edges [2, N].
 
-        Half of the bias goes to each end: so the two directions of a symmetric score are equal to the bit.
+        Half of the bias goes to each end, so that the two directions of a symmetric score are bitwise equal.
         """
         halves, bias = self.lin.weight.view(union.replicas, 2, -1), cast(Tensor, self.lin.bias)
         if self.symmetric:
             halves = halves.mean(1, keepdim=True).expand(-1, 2, -1)
         return multiply(x, halves, union, bias.expand(-1, 2) / 2).t()
 
-    def dropping(self, key: Tensor | None) -> bool:
-        """Whether raw scores are dropped now."""
+    def drops_scores(self, key: Tensor | None) -> bool:
+        """Whether dropout applies to raw scores in this pass."""
         return self.training and self.drops and key is not None
 
     def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
         """[E]."""
         raw = ops.gather_ends(self.ends(x, union), union.edge_index)
-        if not self.dropping(key):
+        if not self.drops_scores(key):
             return raw
         key = cast(Tensor, key)
         if self.symmetric:
@@ -52,26 +52,26 @@ class _Scorer(Module):
         return kernels.dropout(raw.unsqueeze(1), union.edge_ptr, key, self.dropout).squeeze(1)
 
 
-class ComponentPooling(_Scorer):
+class StackedComponentPooling(_Scorer):
     """R of :class:`compool.ComponentPooling`; threshold and dropout may differ."""
 
     threshold: Tensor
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__(layers)
-        alike(layers, "score", "weights", "symmetric", "self_loops")
+        require_equal_settings(layers, "score", "weights", "symmetric", "self_loops")
         require_settings(layers, quantile=None, ratio=None, max_size=None, edge_dim=None)
         layer = layers[0]
         self.activation, self.weights = layer.activation, layer.weights
         self.symmetric, self.self_loops = layer.symmetric, layer.self_loops
-        self.one_threshold = layer.threshold if len({layer.threshold for layer in layers}) == 1 else None
+        self.common_threshold = layer.threshold if len({layer.threshold for layer in layers}) == 1 else None
         self.register_buffer("threshold", torch.tensor([layer.threshold for layer in layers]), persistent=False)
 
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
         edge_index = union.edge_index
         edge_score = self.activation(self.raw_score(x, union, key))
-        excess, threshold = edge_score, self.one_threshold
+        excess, threshold = edge_score, self.common_threshold
         if threshold is None:
             excess, threshold = edge_score.detach() - self.threshold.to(edge_score.dtype)[union.edge_replica], 0.0
         if union.padded:
@@ -89,12 +89,12 @@ class ComponentPooling(_Scorer):
         return x, union.coarse(edges, parts.first, self.self_loops, rows)
 
 
-class EdgePooling(_Scorer):
+class StackedEdgePooling(_Scorer):
     """R of :class:`compool.EdgePooling` with softmax scores and ``by_first=True``; dropout may differ."""
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__(layers)
-        alike(layers, "add_to_edge_score")
+        require_equal_settings(layers, "add_to_edge_score")
         if any(layer.compute_edge_score.__name__ != "compute_edge_score_softmax" for layer in layers):
             raise ValueError("EdgePooling must have compute_edge_score_softmax for edge_score_method")
         require_settings(layers, by_first=True)
@@ -102,12 +102,12 @@ class EdgePooling(_Scorer):
 
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
-        edge_index, number = union.edge_index, x.size(0)
-        if self.dropping(key):
+        edge_index, num_nodes = union.edge_index, x.size(0)
+        if self.drops_scores(key):
             from torch_geometric.utils import softmax  # takes seconds to import, and is rarely needed
 
             raw = self.raw_score(x, union, key).masked_fill(~union.is_edge, -torch.inf)
-            share = softmax(raw, edge_index[1].long(), num_nodes=number)
+            share = softmax(raw, edge_index[1].long(), num_nodes=num_nodes)
         else:
             share = kernels.softmax_ends(self.ends(x, union), edge_index, union.row_ptr)
         edge_score = share + self.add_to_edge_score
@@ -115,14 +115,14 @@ class EdgePooling(_Scorer):
             pairs = kernels.contract_padded(edge_score, edge_index, union.row_ptr, union.graph_ptr, union.largest)
             x = kernels.merge_padded_pairs(x, edge_score, pairs, union.after[0].nodes if union.after else None)
             return x, union.coarse(pairs.edge_index, pairs.first, looped=True, row_ptr=pairs.row_ptr).trimmed()
-        parts = ops.contract(edge_score, edge_index, number, by_first=True)
+        parts = ops.contract(edge_score, edge_index, num_nodes, by_first=True)
         x, _ = ops.merge_pairs(x, edge_score, edge_index, parts)
         edges = ops.connect(edge_index, parts, self_loops=True, input_loops=True)
         return x, union.coarse(edges, parts.first, looped=True)
 
 
 class _Select(Module):
-    """The scores of R of PyG's ``SelectTopK``: a projection on one vector of length one."""
+    """The scores of R of PyG's ``SelectTopK``: a projection on a unit vector."""
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class _Select(Module):
         return multiply(x, direction, union).squeeze(1).tanh()
 
 
-class TopKPooling(Module):
+class StackedTopKPooling(Module):
     """R of :class:`torch_geometric.nn.TopKPooling`; nodes stay in order, and of equal scores the first are kept."""
 
     def __init__(self, layers: Sequence[Any]) -> None:
@@ -144,7 +144,7 @@ class TopKPooling(Module):
     def _select(self, layers: Sequence[Any]) -> None:
         require_settings(layers, min_score=None, multiplier=1.0)
         require_settings([layer.select for layer in layers], act=torch.nn.Tanh)
-        alike(layers, "ratio")
+        require_equal_settings(layers, "ratio")
         self.ratio = layers[0].ratio
         self.select = _Select([layer.select for layer in layers])
 
@@ -155,67 +155,70 @@ class TopKPooling(Module):
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the nodes that are kept, times their scores, and their union; nothing is random."""
         score, graphs = self.score(x, union), union.graph_ptr.size(0) - 1
-        most = int(self.ratio * 1.000001 * x.size(0)) + graphs + 1 if self.ratio < 1 else int(self.ratio) * graphs
-        return _induced(x, score, union, _highest(score.detach(), union, self.ratio), most)
+        max_nodes = int(self.ratio * 1.000001 * x.size(0)) + graphs + 1 if self.ratio < 1 else int(self.ratio) * graphs
+        return _induced(x, score, union, _highest(score.detach(), union, self.ratio), max_nodes)
 
 
-class SAGPooling(TopKPooling):
+class StackedSAGPooling(StackedTopKPooling):
     """R of :class:`torch_geometric.nn.SAGPooling` with a ``GraphConv``."""
 
     def __init__(self, layers: Sequence[Any]) -> None:
         Module.__init__(self)
-        if type(layers[0].gnn).__name__ != "GraphConv":
+        if not hasattr(layers[0].gnn, "lin_rel"):  # of PyG's GraphConv, and of its parameters in `initial`
             raise ValueError(f"SAGPooling must have GNN=GraphConv, got {type(layers[0].gnn).__name__}")
         names = ("lin_rel", "lin_root")
-        self.gnn = torch.nn.ModuleDict({name: Linear([getattr(one.gnn, name) for one in layers]) for name in names})
+        self.gnn = torch.nn.ModuleDict(
+            {name: StackedLinear([getattr(layer.gnn, name) for layer in layers]) for name in names}
+        )
         self._select(layers)
 
     def score(self, x: Tensor, union: Union) -> Tensor:
         """The score of each node [N]."""
-        others, own = (cast(Linear, self.gnn[name]) for name in ("lin_rel", "lin_root"))
+        others, own = (cast(StackedLinear, self.gnn[name]) for name in ("lin_rel", "lin_root"))
         both = multiply(x, torch.cat([others.weight, own.weight], 1), union)
         attention = kernels.propagate(both[:, :1].contiguous(), union.row_ptr, union.edge_index[1]) + both[:, 1:]
         return cast(Tensor, self.select(add(attention, cast(Tensor, others.bias), union), union))
 
 
 def _highest(score: Tensor, union: Union, ratio: float) -> Tensor:
-    """Mask [N] of the nodes with the highest scores: this share of each graph, rounded up; from 1 on, so many."""
-    number = score.new_zeros(score.size(0), dtype=torch.long)
+    """Mask [N] of the nodes with the highest scores: `ratio` of each graph, rounded up; from 1 on, that many nodes."""
+    zeros = score.new_zeros(score.size(0), dtype=torch.long)
     graph = torch.searchsorted(union.graph_ptr, torch.arange(score.size(0), device=score.device), right=True) - 1
     order = score.argsort(descending=True, stable=True)
     order = order[graph[order].argsort(stable=True)]  # by graph, then by score
-    place = number.index_copy(0, order, torch.arange(score.size(0), device=score.device))
+    position = zeros.index_copy(0, order, torch.arange(score.size(0), device=score.device))
     start = union.graph_ptr[graph]
     sizes = union.graph_ptr.diff()
-    some = (sizes * float(ratio)).ceil() if ratio < 1 else torch.full_like(sizes, int(ratio))
-    some = torch.nn.functional.pad(some, (0, 1))  # none of no graph's nodes
-    return place - start < some[graph]
+    num_kept = (sizes * float(ratio)).ceil() if ratio < 1 else torch.full_like(sizes, int(ratio))
+    num_kept = torch.nn.functional.pad(num_kept, (0, 1))  # padding nodes belong to no graph and are not kept
+    return position - start < num_kept[graph]
 
 
-def _induced(x: Tensor, score: Tensor, union: Union, keep: Tensor, most: int) -> tuple[Tensor, Union]:
-    """Features, times scores, and union of the nodes in a mask [N], in order; they are not more than `most`."""
-    number, (source, target) = keep.size(0), union.edge_index.long()
-    new = torch.cumsum(keep, 0) - 1
+def _induced(x: Tensor, score: Tensor, union: Union, keep: Tensor, max_nodes: int) -> tuple[Tensor, Union]:
+    """Features, times scores, and union of the nodes in the mask `keep` [N], in order; at most `max_nodes`."""
+    num_nodes, (source, target) = keep.size(0), union.edge_index.long()
+    new_id = torch.cumsum(keep, 0) - 1
     stays = keep[source] & keep[target]
     if union.padded:
         stays &= union.is_edge
-        capacity = min(most, number)
-        to = torch.where(keep, new, capacity)
-        first = new.new_full((capacity + 1,), number).index_copy(0, to, torch.arange(number, device=x.device))[:-1]
-        spread = torch.arange(capacity, device=x.device)  # what is not there comes from all over, times zero
-        member = torch.where(first < number, first, spread)
-        weight = torch.where(first < number, score.index_select(0, member), 0)
+        capacity = min(max_nodes, num_nodes)
+        to = torch.where(keep, new_id, capacity)
+        nodes = torch.arange(num_nodes, device=x.device)
+        first = new_id.new_full((capacity + 1,), num_nodes).index_copy(0, to, nodes)[:-1]
+        filler = torch.arange(capacity, device=x.device)  # padding reads rows all over `x`, times zero
+        member = torch.where(first < num_nodes, first, filler)
+        weight = torch.where(first < num_nodes, score.index_select(0, member), 0)
     else:
         first = member = keep.nonzero().squeeze(1)
         weight = score.index_select(0, member)
     x = ops.row_sum(x, weight, member, torch.arange(first.size(0), device=x.device), first.size(0))
     before = torch.nn.functional.pad(torch.cumsum(stays, 0), (1, 0))
-    ends = torch.stack([new[source], new[target]]).to(union.edge_index.dtype)
+    ends = torch.stack([new_id[source], new_id[target]]).to(union.edge_index.dtype)
     if union.padded:
         capacity = ends.size(1)
         to = torch.where(stays, before[1:] - 1, capacity)
         edges = ends.new_zeros(2, capacity + 1).index_copy(1, to, ends)[:, :-1]
     else:
         edges = ends[:, stays]
-    rows = before[union.row_ptr[torch.nn.functional.pad(first, (0, 1), value=number)]]
+    rows = before[union.row_ptr[torch.nn.functional.pad(first, (0, 1), value=num_nodes)]]
     return x, union.coarse(edges, first, union.looped, rows)

@@ -1,4 +1,4 @@
-"""R networks of one kind as one network on unions."""
+"""R networks of the same kind as one network on unions."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -16,30 +16,30 @@ from compool.replicas.layers import multiply, readout, stacked
 from compool.replicas.union import Union
 
 _STACKED: dict[str, type[Module]] = {
-    "L": layers.Linear,
-    "C": layers.GCNConv,
-    "S": layers.SAGEConv,
-    "G": layers.GINLayer,
-    "P": pooling.ComponentPooling,
-    "E": pooling.EdgePooling,
-    "T": pooling.TopKPooling,
-    "A": pooling.SAGPooling,
+    "L": layers.StackedLinear,
+    "C": layers.StackedGCNConv,
+    "S": layers.StackedSAGEConv,
+    "G": layers.StackedGINLayer,
+    "P": pooling.StackedComponentPooling,
+    "E": pooling.StackedEdgePooling,
+    "T": pooling.StackedTopKPooling,
+    "A": pooling.StackedSAGPooling,
 }
 
 
 class Output(NamedTuple):
-    """What a stack says of a union."""
+    """What a stack returns for a union."""
 
     logits: Tensor
     """[R, B, outputs]."""
-    kept: list[Tensor]
+    num_nodes: list[Tensor]
     """Nodes of each replica after each pooling layer [R]."""
     needed: list[Tensor]
     """Nodes and edges after each edge pooling layer [2], for comparison with its capacity."""
 
 
 class _Stack(Module):
-    """What both kinds share: the settings of each network, and the way back to one of them."""
+    """Base of both kinds of stack: the settings of each network, and the conversion back to single networks."""
 
     dropout: Tensor
 
@@ -57,12 +57,12 @@ class _Stack(Module):
         self.register_buffer("dropout", torch.tensor(dropout), persistent=False)
 
     def key(self, union: Union, site: int) -> Tensor | None:
-        """The random keys of one place in the network, or None when nothing is dropped there."""
+        """The random keys of a layer, or None when it drops nothing."""
         return ops.fold(union.key, site) if self.training and self.drops and union.key is not None else None
 
     def check(self, x: Tensor, union: Union) -> None:
-        """Features and union must be of one size, and of these networks. What a union holds is not checked: take it
-        from :meth:`~compool.replicas.Graphs.union`.
+        """Features, union and networks must fit together. The contents of a union are not checked: take it from
+        :meth:`~compool.replicas.Graphs.union`.
         """
         width = self.settings[0].in_channels
         if union.replicas != len(self.settings):
@@ -80,7 +80,7 @@ class _Stack(Module):
                 raise ValueError(f"columns must lie in 0..{width - 1}, got {low if low < 0 else high}")
 
     def single(self, replica: int) -> Module:
-        """The network of one replica by itself, on PyG's inputs, in evaluation mode."""
+        """The network of one replica, for PyG's inputs, in evaluation mode."""
         if not 0 <= replica < len(self.settings):
             raise IndexError(f"the stack has replicas 0..{len(self.settings) - 1}, got {replica}")
         tensors = {name: tensor[replica].detach().cpu().clone() for name, tensor in self.state_dict().items()}
@@ -90,7 +90,7 @@ class _Stack(Module):
         return network.eval()
 
 
-class Network(_Stack):
+class NetworkStack(_Stack):
     """R of :class:`compool.nn.Network`, which may differ in dropout and threshold.
 
     Example:
@@ -99,7 +99,7 @@ class Network(_Stack):
         >>> from compool.replicas import Graphs
         >>> graphs = communities(9)
         >>> x, union = Graphs(graphs, features(graphs)).union(torch.tensor([[0, 1, 2], [3, 4, 5]]))
-        >>> stack = Network([nn.Network("CPCL", 4, hidden=8, num_classes=3) for _ in range(2)])
+        >>> stack = NetworkStack([nn.Network("CPCL", 4, hidden=8, num_classes=3) for _ in range(2)])
         >>> stack(x, union).logits.shape
         torch.Size([2, 3, 3])
     """
@@ -115,43 +115,45 @@ class Network(_Stack):
     def forward(self, x: Tensor, union: Union) -> Output:
         """The logits of each graph, from the features [N, d], or the columns of one-hot features [N]."""
         self.check(x, union)
-        kept, needed, levels = list[Tensor](), list[Tensor](), list[Tensor]()
+        num_nodes, needed, levels = list[Tensor](), list[Tensor](), list[Tensor]()
         last = len(self.layers) - 1
-        if x.dim() == 1 and self.letters[0] in POOLINGS:  # pooling adds features up: columns do not do
+        if x.dim() == 1 and self.letters[0] in POOLINGS:  # pooling sums features, which columns cannot represent
             x = F.one_hot(x, self.settings[0].in_channels).to(next(self.parameters()).dtype)
-        for at, (letter, module) in enumerate(zip(self.letters, self.layers, strict=True)):
-            layer, key = cast(Any, module), self.key(union, at)
+        for position, (letter, module) in enumerate(zip(self.letters, self.layers, strict=True)):
+            layer, key = cast(Any, module), self.key(union, position)
             if letter in POOLINGS:
                 x, union = layer(x, union, key)
-                kept.append(union.ptr.diff())
+                num_nodes.append(union.ptr.diff())
                 needed += [] if union.needed is None else [union.needed]
             elif letter == "G":
                 x = layer(x, union)
                 x = x if key is None else kernels.dropout(x, union.ptr, key, self.dropout)
             elif letter in CONVOLUTIONS:
-                x = layer.activated(x, union, key, self.dropout)
+                x = layer.forward_activated(x, union, key, self.dropout)
             else:
-                if self.letters[at - 1] != "L":
+                if self.letters[position - 1] != "L":
                     x = torch.cat(levels, 2) if self.jump else readout(x, union, self.readout)
                 x = layer.of_graphs(x)
-                if at < last:
+                if position < last:
                     rows = torch.arange(x.size(0) + 1, device=x.device) * x.size(1)
                     x = kernels.activate(x.flatten(0, 1), None, rows, key, self.dropout).view(x.shape)
             if self.jump and letter in CONVOLUTIONS:
                 levels.append(readout(x, union, self.readout))
-        return Output(x.sigmoid() if self.squash else x, kept, needed)
+        return Output(x.sigmoid() if self.squash else x, num_nodes, needed)
 
 
-class GIN(_Stack):
+class GINStack(_Stack):
     """R of :class:`compool.nn.GIN`, which may differ in dropout."""
 
     def __init__(self, networks: Sequence[Any]) -> None:
         super().__init__(networks)
         self.epsilon = stacked(network.epsilon for network in networks)
-        self.convs = ModuleList(map(layers.GINConv, zip(*(network.convs for network in networks), strict=True)))
-        self.norms = ModuleList(map(layers.BatchNorm, zip(*(network.norms for network in networks), strict=True)))
+        self.convs = ModuleList(map(layers.StackedGINConv, zip(*(network.convs for network in networks), strict=True)))
+        self.norms = ModuleList(
+            map(layers.StackedBatchNorm, zip(*(network.norms for network in networks), strict=True))
+        )
         predictions = zip(*(network.predictions for network in networks), strict=True)
-        self.predictions = ModuleList(map(layers.Linear, predictions))
+        self.predictions = ModuleList(map(layers.StackedLinear, predictions))
 
     def forward(self, x: Tensor, union: Union) -> Output:
         """The logits of each graph, from the features [N, d], or the columns of one-hot features [N]."""
@@ -160,12 +162,12 @@ class GIN(_Stack):
         for conv, norm in zip(self.convs, self.norms, strict=True):
             levels.append(norm(conv(levels[-1], union), union, relu=True))
         logits = [
-            self._predict(cast(layers.Linear, predict), x, union, at)
-            for at, (predict, x) in enumerate(zip(self.predictions, levels, strict=True))
+            self._predict(cast(layers.StackedLinear, predict), x, union, level)
+            for level, (predict, x) in enumerate(zip(self.predictions, levels, strict=True))
         ]
         return Output(torch.stack(logits).sum(0), [], [])
 
-    def _predict(self, predict: layers.Linear, x: Tensor, union: Union, site: int) -> Tensor:
+    def _predict(self, predict: layers.StackedLinear, x: Tensor, union: Union, site: int) -> Tensor:
         if x.dim() == 1:  # one-hot: look up, then read out
             logits = readout(multiply(x, predict.weight, union), union, self.readout)
             logits = logits + cast(Tensor, predict.bias).unsqueeze(1)
@@ -178,12 +180,12 @@ class GIN(_Stack):
         return kernels.dropout(logits.flatten(0, 1), rows, key, self.dropout).view(logits.shape)
 
 
-def stack(networks: Sequence[Any]) -> Network | GIN:
-    """R networks of one kind as one network on unions of R replicas.
+def stack(networks: Sequence[Any]) -> NetworkStack | GINStack:
+    """R networks of the same kind as one network on unions of R replicas.
 
     Args:
-        networks: of :class:`compool.nn.Network` or :class:`compool.nn.GIN`, or their parameters alone:
-            :func:`compool.replicas.initial.network`.
+        networks: of :class:`compool.nn.Network` or :class:`compool.nn.GIN`, or only their parameters:
+            :func:`compool.replicas.initial.draw_parameters`.
 
     Example:
         >>> from compool import nn
@@ -192,8 +194,8 @@ def stack(networks: Sequence[Any]) -> Network | GIN:
     """
     kinds = {type(getattr(network, "settings", None)) for network in networks}
     if kinds == {NetworkSettings}:
-        return Network(networks)
+        return NetworkStack(networks)
     if kinds == {GINSettings}:
-        return GIN(networks)
+        return GINStack(networks)
     names = ", ".join(sorted({type(network).__name__ for network in networks})) or "none"
     raise TypeError(f"networks must all be compool.nn.Network or all compool.nn.GIN, got {names}")

@@ -1,4 +1,4 @@
-"""Train a stack of networks, each replica on its own split, from its own random stream."""
+"""Train a stack of networks, each replica on its own split, with its own random stream."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -13,30 +13,30 @@ from compool.data import Split
 from compool.ops import fold
 from compool.ops._dispatch import has_kernels
 from compool.replicas.adam import Adam
-from compool.replicas.captured import put
-from compool.replicas.learner import ORDER, Fitted, Learner, Seen
-from compool.replicas.stack import GIN, Network
+from compool.replicas.captured import copy_into
+from compool.replicas.learner import ORDER_KEY, CapturedStep, Evaluation, Learner
+from compool.replicas.stack import GINStack, NetworkStack
 from compool.replicas.union import Capacity, Graphs
 
 _log = logging.getLogger(__name__)
-BEST = ("epoch", "validation", "test")  # fields of Trained that epochs change
-EVALUATED = 128  # graphs of each replica in one union, when nothing is learned
+BEST_FIELDS = ("epoch", "validation", "test")  # fields of Trained that epochs change
+EVALUATION_BATCH = 128  # graphs of each replica in one union
 
 
-class Settings(NamedTuple):
-    """How replicas are trained; the tensors hold a number for each [R]."""
+class TrainingSettings(NamedTuple):
+    """How replicas are trained; tensors hold one number per replica [R]."""
 
     epochs: int
     batch: int
     """Graphs of each replica in a step."""
     lr: Tensor
     halve: int
-    """The learning rate is halved after every so many epochs."""
+    """The learning rate is halved after every `halve` epochs."""
     weight_decay: Tensor
     decoupled: bool = True
     """AdamW rather than Adam."""
     shuffle: bool = True
-    """Each epoch has an order of its own; otherwise all have that of the split."""
+    """Shuffle the graphs in each epoch; otherwise they stay in the order of the split."""
 
 
 @dataclass
@@ -53,35 +53,35 @@ class Curves:
 
 @dataclass
 class Trained:
-    """What came of the training of R replicas."""
+    """The result of the training of R replicas."""
 
     curves: Curves
     failed: Tensor
-    """Mask [R] of the replicas whose loss or weights were no longer finite; they were stopped then."""
+    """Mask [R] of the replicas that were stopped because their loss or weights were no longer finite."""
     epoch: Tensor
     """The epoch, from 1, with the best validation accuracy, the later of equals [R]."""
     validation: Tensor
     """The validation accuracy of that epoch [R]."""
     test: Tensor
     """The test accuracy of that epoch [R]."""
-    again: int = 0
-    """How many epochs were done again: see :class:`~compool.replicas.learner.Fitted`."""
+    num_repeated: int = 0
+    """How many epochs were repeated: see :class:`~compool.replicas.learner.CapturedStep`."""
 
 
 def train(
-    stack: Network | GIN,
+    stack: NetworkStack | GINStack,
     graphs: Graphs,
     splits: Sequence[Split],
     keys: Tensor,
-    settings: Settings,
+    settings: TrainingSettings,
     on_epoch: Callable[[int, Curves], None] | None = None,
     start: Mapping[str, Tensor] | None = None,
     save: Callable[[int, Callable[[], dict[str, Tensor]]], None] | None = None,
 ) -> Trained:
     """Train R networks at once.
 
-    Replica r sees the graphs of its split in an order and with dropout that depend on ``keys[r]`` alone: training it by
-    itself or with others is the same training.
+    The order of the graphs of replica r and its dropout depend only on ``keys[r]``: training it alone or together with
+    others gives the same result.
 
     Args:
         stack: the networks, as initialised.
@@ -97,42 +97,46 @@ def train(
     train_ids, validation_ids, test_ids = (
         _padded([getattr(split, part) for split in splits], device) for part in ("train", "validation", "test")
     )
-    train_ids = _whole(train_ids, settings.batch)
-    size = _evaluated(max(validation_ids.size(1), test_ids.size(1)))
-    held = [_whole(ids, size) for ids in (validation_ids, test_ids)]
+    train_ids = _padded_to_multiple(train_ids, settings.batch)
+    size = _evaluation_size(max(validation_ids.size(1), test_ids.size(1)))
+    held_out = [_padded_to_multiple(ids, size) for ids in (validation_ids, test_ids)]
     learner = Learner(stack, graphs, keys, Adam(stack, settings.lr, settings.weight_decay, settings.decoupled))
     step: Callable[[Tensor], None] = learner.step
-    look: Callable[[Tensor], Seen] = learner.look
-    fitted: list[Fitted[Any]] = []
+    evaluate: Callable[[Tensor], Evaluation] = learner.evaluate
+    captured_steps: list[CapturedStep[Any]] = []
     if _can_capture(stack, graphs):
-        step = Fitted(
-            learner, learner.step, train_ids[:, : settings.batch], _capacity(graphs, train_ids, keys, settings)
+        step = CapturedStep(
+            learner, learner.step, train_ids[:, : settings.batch], _step_capacity(graphs, train_ids, keys, settings)
         )
-        capacity = graphs.capacity(torch.cat([_parts(ids, size) for ids in held]))
-        look = Fitted(learner, learner.look, held[0][:, :size], capacity)
-        fitted = [step, look]
+        capacity = graphs.capacity(torch.cat([_parts(ids, size) for ids in held_out]))
+        evaluate = CapturedStep(learner, learner.evaluate, held_out[0][:, :size], capacity)
+        captured_steps = [step, evaluate]
     none = torch.full((len(splits),), -1.0, device=device)
     best = Trained(Curves(), learner.failed, none, none, none)
-    number = (train_ids >= 0).sum(1).clamp(min=1)
+    num_graphs = (train_ids >= 0).sum(1).clamp(min=1)
     done = _resume(learner, best, start) if start else 0
     for epoch in range(done + 1, settings.epochs + 1):
         learner.adam.set_lr(settings.lr * 0.5 ** ((epoch - 1) // settings.halve))
         learner.loss.zero_()
-        before = [tensor.detach().clone() for tensor in learner.state] if any(one.after for one in fitted) else []
-        while True:  # once, as a rule
-            for one in fitted:
-                one.needed.zero_()
+        before = (
+            [tensor.detach().clone() for tensor in learner.state]
+            if any(captured.after for captured in captured_steps)
+            else []
+        )
+        while True:  # usually once
+            for captured in captured_steps:
+                captured.needed.zero_()
             for ids in _ordered(train_ids, keys, epoch, settings).split(settings.batch, dim=1):
                 step(ids)
-            found = [_held_out(look, ids, size) for ids in held]
-            enough = [one.suffices() for one in fitted]
-            if all(enough):
+            measured = [_evaluate_all(evaluate, ids, size) for ids in held_out]
+            sufficient = [captured.check_capacity() for captured in captured_steps]
+            if all(sufficient):
                 break
-            put(learner.state, before)
-            best.again += 1
-        _record(best, epoch, learner.loss / number, *found)
-        for one in fitted:
-            one.fit()
+            copy_into(learner.state, before)
+            best.num_repeated += 1
+        _record(best, epoch, learner.loss / num_graphs, *measured)
+        for captured in captured_steps:
+            captured.shrink_capacity()
         if save is not None and epoch < settings.epochs:
             save(epoch, lambda: _saved(learner, best))
         if on_epoch is not None:
@@ -142,18 +146,20 @@ def train(
 
 
 def _saved(learner: Learner, best: Trained) -> dict[str, Tensor]:
-    """All that it takes to resume after an epoch."""
-    saved = {f"state.{at}": tensor for at, tensor in enumerate(learner.state)}
-    saved |= {f"best.{name}": getattr(best, name) for name in BEST}
-    saved |= {f"curves.{one.name}": torch.stack(getattr(best.curves, one.name)) for one in fields(Curves)}
+    """Everything that is needed to resume after an epoch."""
+    saved = {f"state.{index}": tensor for index, tensor in enumerate(learner.state)}
+    saved |= {f"best.{name}": getattr(best, name) for name in BEST_FIELDS}
+    saved |= {f"curves.{curve.name}": torch.stack(getattr(best.curves, curve.name)) for curve in fields(Curves)}
     return {name: tensor.detach().cpu() for name, tensor in saved.items()}
 
 
 def _resume(learner: Learner, best: Trained, saved: Mapping[str, Tensor]) -> int:
-    """Restore what was saved; the number of epochs that were done, 0 if it does not fit."""
+    """Restore what was saved. Returns the number of completed epochs, 0 if the saved state does not fit."""
     state = learner.state
-    wanted = {f"state.{at}": tensor for at, tensor in enumerate(state)} | {f"best.{name}": best.epoch for name in BEST}
-    curves = {one.name: saved.get(f"curves.{one.name}", torch.empty(0)) for one in fields(Curves)}
+    wanted = {f"state.{index}": tensor for index, tensor in enumerate(state)} | {
+        f"best.{name}": best.epoch for name in BEST_FIELDS
+    }
+    curves = {curve.name: saved.get(f"curves.{curve.name}", torch.empty(0)) for curve in fields(Curves)}
     fits = len(saved) == len(wanted) + len(curves) and len({len(curve) for curve in curves.values()}) == 1
     if not fits or any(
         name not in saved or saved[name].shape != tensor.shape or saved[name].dtype != tensor.dtype
@@ -161,33 +167,33 @@ def _resume(learner: Learner, best: Trained, saved: Mapping[str, Tensor]) -> int
     ):
         _log.warning("the saved state does not fit these networks; restarting")
         return 0
-    put(state, [saved[f"state.{at}"] for at in range(len(state))])
-    for name in BEST:
+    copy_into(state, [saved[f"state.{index}"] for index in range(len(state))])
+    for name in BEST_FIELDS:
         setattr(best, name, saved[f"best.{name}"].to(learner.keys.device))
     best.curves = Curves(**{name: list(curve) for name, curve in curves.items()})
     return len(best.curves.loss)
 
 
-def _can_capture(stack: Network | GIN, graphs: Graphs) -> bool:
-    """Whether a step can be a CUDA graph: all kernels must be there that bring nothing to the host."""
-    plain = torch.are_deterministic_algorithms_enabled() or next(stack.parameters()).dtype != torch.float32
-    return graphs.y.is_cuda and has_kernels(graphs.y) and not plain
+def _can_capture(stack: NetworkStack | GINStack, graphs: Graphs) -> bool:
+    """Whether a step can be a CUDA graph: it needs the kernels that copy nothing to the host."""
+    needs_reference = torch.are_deterministic_algorithms_enabled() or next(stack.parameters()).dtype != torch.float32
+    return graphs.y.is_cuda and has_kernels(graphs.y) and not needs_reference
 
 
-def _capacity(graphs: Graphs, ids: Tensor, keys: Tensor, settings: Settings) -> Capacity:
+def _step_capacity(graphs: Graphs, ids: Tensor, keys: Tensor, settings: TrainingSettings) -> Capacity:
     """The capacity for the largest step of the whole training: no batch is ever too large."""
     epochs = range(1, 1 + (settings.epochs if settings.shuffle else 1))
     capacities = [graphs.capacity(_parts(_ordered(ids, keys, epoch, settings), settings.batch)) for epoch in epochs]
     return Capacity(max(capacity.nodes for capacity in capacities), max(capacity.edges for capacity in capacities))
 
 
-def _ordered(ids: Tensor, keys: Tensor, epoch: int, settings: Settings) -> Tensor:
-    """The graphs of each replica [R, n] as an epoch sees them."""
-    return _shuffled(ids, fold(fold(keys, ORDER), epoch)) if settings.shuffle else ids
+def _ordered(ids: Tensor, keys: Tensor, epoch: int, settings: TrainingSettings) -> Tensor:
+    """The graphs of each replica [R, n] in the order of an epoch."""
+    return _shuffled(ids, fold(fold(keys, ORDER_KEY), epoch)) if settings.shuffle else ids
 
 
-def _whole(ids: Tensor, size: int) -> Tensor:
-    """Lists [R, n] in a whole number of parts of `size`; −1 stands for no graph."""
+def _padded_to_multiple(ids: Tensor, size: int) -> Tensor:
+    """Lists [R, n], padded with −1 to a multiple of `size`."""
     return F.pad(ids, (0, -ids.size(1) % size), value=-1)
 
 
@@ -203,20 +209,20 @@ def _padded(parts: Sequence[object], device: torch.device) -> Tensor:
 
 
 def _shuffled(ids: Tensor, keys: Tensor) -> Tensor:
-    """Each row in an order of its own, by its key; −1 stays at the end."""
+    """Each row in a random order by its key; −1 stays at the end."""
     columns = torch.arange(ids.size(1), device=ids.device)
     random = fold(keys.unsqueeze(1), columns) >> 1  # below 2⁶²
     order = random.masked_fill(ids < 0, torch.iinfo(torch.long).max).argsort(dim=1, stable=True)
     return ids.gather(1, order)
 
 
-def _evaluated(number: int) -> int:
-    """Graphs of a replica that are looked at together, of so many: equal parts."""
-    return -(-number // max(1, -(-number // EVALUATED)))
+def _evaluation_size(num_graphs: int) -> int:
+    """How many of `num_graphs` graphs of a replica are evaluated together: equal parts of at most EVALUATION_BATCH."""
+    return -(-num_graphs // max(1, -(-num_graphs // EVALUATION_BATCH)))
 
 
 class _HeldOut(NamedTuple):
-    """What is said of the graphs that do not train."""
+    """Means over the validation or test graphs of each replica."""
 
     accuracy: Tensor
     loss: Tensor
@@ -224,18 +230,18 @@ class _HeldOut(NamedTuple):
     """The share of nodes after each pooling layer [R, levels]."""
 
 
-def _held_out(look: Callable[[Tensor], Seen], ids: Tensor, size: int) -> _HeldOut:
-    """The graphs of each replica [R, n], looked at in parts of `size`."""
-    right = loss = nodes = torch.zeros((), device=ids.device)
+def _evaluate_all(evaluate: Callable[[Tensor], Evaluation], ids: Tensor, size: int) -> _HeldOut:
+    """Evaluate the graphs of each replica [R, n] in parts of `size`."""
+    correct = loss = nodes = torch.zeros((), device=ids.device)
     for part in ids.split(size, dim=1):
-        seen = look(part)
-        right, loss, nodes = right + seen.right, loss + seen.loss, nodes + seen.nodes
-    number = (ids >= 0).sum(1).clamp(min=1)
-    return _HeldOut(right / number, loss / number, nodes[:, 1:] / nodes[:, :1].clamp(min=1))
+        sums = evaluate(part)
+        correct, loss, nodes = correct + sums.correct, loss + sums.loss, nodes + sums.nodes
+    num_graphs = (ids >= 0).sum(1).clamp(min=1)
+    return _HeldOut(correct / num_graphs, loss / num_graphs, nodes[:, 1:] / nodes[:, :1].clamp(min=1))
 
 
 def _record(best: Trained, epoch: int, loss: Tensor, validation: _HeldOut, test: _HeldOut) -> None:
-    """Note an epoch, and whether it is the best so far."""
+    """Record an epoch, and update the best one."""
     accuracy, failed = validation.accuracy, best.failed
     rows = {"loss": loss, "validation": accuracy, "validation_loss": validation.loss, "test": test.accuracy}
     for name, values in rows.items():

@@ -34,7 +34,7 @@ class Union:
     padded: bool = False
     """Whether the union is padded: nodes of no replica, without edges, at the end, and (0, 0) after the edges.
 
-    Then no size depends on the graphs, and nothing has to come to the host.
+    Then no size depends on the graphs, and nothing has to be copied to the host.
     """
     after: "tuple[Capacity, ...]" = ()
     """The capacity after each remaining edge pooling layer; if empty, that of the union itself."""
@@ -58,12 +58,12 @@ class Union:
 
     @cached_property
     def replica(self) -> Tensor:
-        """The replica of each node [N]; the last one's where there is none."""
+        """The replica of each node [N]; the last replica for padding."""
         return _segment(self.ptr, self.num_nodes)
 
     @cached_property
     def edge_replica(self) -> Tensor:
-        """The replica of each edge [E]; the last one's where there is none."""
+        """The replica of each edge [E]; the last replica for padding."""
         return _segment(self.edge_ptr, self.edge_index.size(1))
 
     @property
@@ -128,21 +128,21 @@ class Graphs:
         device: str | torch.device = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        def put(array: np.ndarray) -> Tensor:
+        def to_device(array: np.ndarray) -> Tensor:
             return torch.from_numpy(array).to(device)
 
-        self.node_ptr, self.edge_ptr, self.y = put(graphs.node_ptr), put(graphs.edge_ptr), put(graphs.y)
+        self.node_ptr, self.edge_ptr, self.y = map(to_device, (graphs.node_ptr, graphs.edge_ptr, graphs.y))
         if features.values is not None:
-            x = put(features.values).to(dtype)
+            x = to_device(features.values).to(dtype)
         elif features.width == 1:
             x = torch.ones(graphs.num_nodes, 1, dtype=dtype, device=device)
         else:
             assert features.column is not None
-            x = put(features.column)
-        # Padding is read from one more node
+            x = to_device(features.column)
+        # Padding nodes read an extra row of zeros
         self.x = torch.cat([x, torch.zeros_like(x[:1])])
         """Features [N + 1, F], or the columns of one-hot features [N + 1]; zeros in the last row."""
-        self.edge_index = put(graphs.edge_index)
+        self.edge_index = to_device(graphs.edge_index)
         """Edges [2, E], numbered within their graph, sorted."""
         self.largest = int(np.diff(graphs.node_ptr).max(initial=1))
         """No graph has more nodes."""
@@ -173,7 +173,7 @@ class Graphs:
             capacity: pad the union to this size, which must suffice: see :meth:`capacity`.
             after: the capacity after each edge pooling layer, which may not suffice: see `Union.needed`.
         """
-        if capacity is None or graphs.device.type == "cpu":  # else nothing may come to the host
+        if capacity is None or graphs.device.type == "cpu":  # else nothing may be copied to the host
             self._check(graphs, key)
         source = (self.node_ptr, self.edge_ptr, self.row_ptr, self.edge_index)
         graph_ptr, node, row_ptr, edge_index = kernels.gather_graphs(graphs.reshape(-1), *source, capacity)
@@ -199,7 +199,7 @@ def _row_ptr(index: Tensor, size: int) -> Tensor:
     return torch._convert_indices_from_coo_to_csr(index, size, out_int32=index.dtype != torch.int64)
 
 
-def _segment(ptr: Tensor, number: int) -> Tensor:
-    """The segment of each of `number` places, the last one's for those after it."""
-    sizes = torch.diff(ptr, append=ptr.new_full((1,), number))
-    return torch.repeat_interleave(sizes, output_size=number).clamp_(max=ptr.size(0) - 2)
+def _segment(ptr: Tensor, num_rows: int) -> Tensor:
+    """The segment of each of `num_rows` rows; rows after the last segment get the last segment."""
+    sizes = torch.diff(ptr, append=ptr.new_full((1,), num_rows))
+    return torch.repeat_interleave(sizes, output_size=num_rows).clamp_(max=ptr.size(0) - 2)

@@ -1,4 +1,4 @@
-"""One graph, level by level, as a picture."""
+"""A graph, level by level, as a picture."""
 
 import textwrap
 from typing import TYPE_CHECKING, Any
@@ -6,44 +6,44 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compool.report.levels import Level, Shown, centres
+from compool.report.levels import InspectedGraph, Level, centres
 from compool.report.plotting import STYLE, canvas
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SCORES = "coolwarm"
+SCORE_COLOURS = "coolwarm"
 
 
-def draw(shown: Shown) -> "Figure":
-    """Each level before and after pooling: members and their supernode have one colour, edges that of their score.
+def draw(graph: InspectedGraph) -> "Figure":
+    """Each level before and after pooling: supernodes have the colour of their members, edges that of their score.
 
     Example:
         >>> from compool import data, nn
-        >>> from compool.report.levels import look
-        >>> shown = look(nn.Network("PCL", 4, hidden=8, num_classes=3), data.communities(9), 0)
-        >>> len(draw(shown).axes)  # before, after, and the scale of scores
+        >>> from compool.report.levels import inspect_graph
+        >>> graph = inspect_graph(nn.Network("PCL", 4, hidden=8, num_classes=3), data.communities(9), 0)
+        >>> len(draw(graph).axes)  # before, after, and the scale of scores
         3
     """
     import matplotlib
 
     with matplotlib.rc_context(STYLE | {"axes.grid": False}):
-        figure, panels = canvas(11, 0.6 + 4.8 * len(shown.levels), 2, len(shown.levels))
-        for number, (level, (before, after)) in enumerate(
-            zip(shown.levels, np.reshape(panels, (-1, 2)), strict=True), 1
+        figure, panels = canvas(11, 0.6 + 4.8 * len(graph.levels), 2, len(graph.levels))
+        for depth, (level, (before, after)) in enumerate(
+            zip(graph.levels, np.reshape(panels, (-1, 2)), strict=True), 1
         ):
             lines = _level(before, after, level)
-            before.set_title(f"level {number}: {len(level.cluster)} nodes, {level.edge_index.size(1) // 2} edges")
-            after.set_title(f"{level.supernodes} supernodes (area: members), threshold {level.threshold:g}")
+            before.set_title(f"level {depth}: {len(level.cluster)} nodes, {level.edge_index.size(1) // 2} edges")
+            after.set_title(f"{level.num_supernodes} supernodes (area: members), threshold {level.threshold:g}")
             figure.colorbar(lines, ax=[before, after], shrink=0.5, pad=0.01, label="score")
-        verdict = "rightly" if shown.label == shown.guess else "wrongly"
-        title = f"{shown.dataset}, graph {shown.index}: class {shown.label}, {verdict} classified"
-        figure.suptitle("\n".join([title, *textwrap.wrap(shown.about, 100)]).replace("$", r"\$"))
+        verdict = "rightly" if graph.label == graph.guess else "wrongly"
+        title = f"{graph.dataset}, graph {graph.index}: class {graph.label}, {verdict} classified"
+        figure.suptitle("\n".join([title, *textwrap.wrap(graph.about, 100)]).replace("$", r"\$"))
     return figure
 
 
 def _level(before: Any, after: Any, level: Level) -> Any:
-    """Draw one level into two panels; the coloured lines."""
+    """Draw a level into two panels. Returns the coloured lines."""
     from matplotlib.collections import LineCollection
 
     cluster = level.cluster.numpy()
@@ -52,20 +52,24 @@ def _level(before: Any, after: Any, level: Level) -> Any:
     colour = _colours(first, size)
     edges, score = level.edge_index.numpy(), level.edge_score.numpy()
     order = np.argsort(score)  # the highest on top
-    lines = LineCollection(list(level.place[edges.T[order]]), array=score[order], cmap=SCORES, linewidths=1.2, zorder=1)
+    lines = LineCollection(
+        list(level.position[edges.T[order]]), array=score[order], cmap=SCORE_COLOURS, linewidths=1.2, zorder=1
+    )
     lines.set_clim(-1, 1)
     before.add_collection(lines)
     area = float(np.clip(9000 / max(len(cluster), 1), 6, 70))
     common = {"edgecolors": "black", "linewidths": 0.5, "zorder": 2}
-    before.scatter(*level.place.T, s=area, c=colour[cluster], **common)
+    before.scatter(*level.position.T, s=area, c=colour[cluster], **common)
 
-    middle = centres(level.place, level.cluster)
+    middle = centres(level.position, level.cluster)
     coarse = np.unique(np.sort(cluster[edges], 0), axis=1)
     coarse = coarse[:, coarse[0] != coarse[1]]
     after.add_collection(LineCollection(list(middle[coarse.T]), colors="silver", linewidths=1, zorder=1))
     after.scatter(*middle.T, s=area * size, c=colour, alpha=0.9, **common)
     for axes in (before, after):
-        axes.set(xlim=(-0.05, 1.05), ylim=(level.place[:, 1].max() + 0.05, -0.05), xticks=[], yticks=[], aspect="equal")
+        axes.set(
+            xlim=(-0.05, 1.05), ylim=(level.position[:, 1].max() + 0.05, -0.05), xticks=[], yticks=[], aspect="equal"
+        )
         axes.spines[:].set_visible(False)
     return lines
 

@@ -1,4 +1,4 @@
-"""The paper's figures from the runs, and those that a reader would ask for next."""
+"""The paper's figures from the runs, and more."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from compool.report.plotting import STYLE, canvas, colour_of, plain, shown_as
-from compool.report.ranks import critical_difference, ranked
+from compool.report.plotting import STYLE, canvas, colour_of, file_name, label
+from compool.report.ranks import critical_difference, rank_study
 from compool.report.results import Row, Study
 
 if TYPE_CHECKING:
@@ -28,25 +28,27 @@ def figures(study: Study) -> "Iterator[tuple[str, Figure]]":
     import matplotlib
 
     with matplotlib.rc_context(STYLE):
-        for name, part in (("accuracy", study.compared), ("accuracy-instead", study.instead)):
+        for name, part in (("accuracy", study.compared), ("accuracy-instead", study.replacements)):
             if any(result.tests for row in part.rows for result in row.results.values()):
                 yield name, box_plot(part)
         study = study.compared
         if study.rows:
             yield "parameters", parameter_bars(study)
         names: set[str] = set()
-        for number, row in enumerate(study.rows, 1):
+        for position, row in enumerate(study.rows, 1):
             if any(result.curves for result in row.results.values()):
-                name = plain(row.title) if plain(row.title) not in names else f"{plain(row.title)}-{number}"
+                name = (
+                    file_name(row.title) if file_name(row.title) not in names else f"{file_name(row.title)}-{position}"
+                )
                 names.add(name)
                 yield f"curves-{name}", training_curves(study, row)
         if any("kept" in name for row in study.rows for result in row.results.values() for name in result.curves):
             yield "kept-nodes", kept_nodes(study)
         for recipe in study.recipes:
-            found = ranked(study, recipe)
-            if found is not None:
-                name = "critical-difference" + ("" if recipe == "fast" else f"-{plain(recipe)}")
-                yield name, critical_difference(*found)
+            ranked_methods = rank_study(study, recipe)
+            if ranked_methods is not None:
+                name = "critical-difference" + ("" if recipe == "fast" else f"-{file_name(recipe)}")
+                yield name, critical_difference(*ranked_methods)
 
 
 def box_plot(study: Study) -> "Figure":
@@ -82,11 +84,11 @@ def parameter_bars(study: Study) -> "Figure":
 
 
 def _slots(study: Study) -> Iterator[tuple[float, str, Row, str]]:
-    """Where each method that a row has is drawn, side by side around the row's place, and its colour."""
-    for place, row in enumerate(study.rows):
-        there = [method for method in study.methods if method in row.results]
-        for at, method in enumerate(there):
-            yield place + (at - (len(there) - 1) / 2) * 0.8 / len(study.methods), colour_of(method), row, method
+    """The position and colour of each method of a row, side by side around the row's position."""
+    for position, row in enumerate(study.rows):
+        methods = [method for method in study.methods if method in row.results]
+        for index, method in enumerate(methods):
+            yield position + (index - (len(methods) - 1) / 2) * 0.8 / len(study.methods), colour_of(method), row, method
 
 
 def training_curves(study: Study, row: Row) -> "Figure":
@@ -96,21 +98,21 @@ def training_curves(study: Study, row: Row) -> "Figure":
         for method in study.methods:
             if method in row.results and name in row.results[method].curves:
                 curves = row.results[method].curves
-                _band(axes, curves[name], colour_of(method))
+                _draw_band(axes, curves[name], colour_of(method))
                 if name == "loss" and "validation_loss" in curves:
-                    _band(axes, curves["validation_loss"], colour_of(method), "--")
+                    _draw_band(axes, curves["validation_loss"], colour_of(method), "--")
                     title = "training loss, and validation's, dashed"
         low, high = axes.dataLim.intervaly
         if name == "loss" and 0 < 20 * low < high:
             axes.set_yscale("log")
         axes.set(title=title, xlabel="epoch")
-    figure.suptitle(shown_as(row.title))
+    figure.suptitle(label(row.title))
     _legend(figure, replace(study, rows=(row,)))
     return figure
 
 
 def kept_nodes(study: Study) -> "Figure":
-    """Nodes that are left after each pooling layer, epoch by epoch, a panel a data set; deeper layers are dashed."""
+    """Nodes kept after each pooling layer, epoch by epoch, one panel per data set; deeper layers are dashed."""
     rows = [row for row in study.rows if any("kept" in name for r in row.results.values() for name in r.curves)]
     columns = min(4, len(rows))
     lines = -(-len(rows) // columns)
@@ -119,8 +121,8 @@ def kept_nodes(study: Study) -> "Figure":
         for method in study.methods:
             curves = row.results[method].curves if method in row.results else {}
             for level, name in enumerate(name for name in curves if "kept" in name):
-                _band(axes, curves[name], colour_of(method), ("-", "--", ":")[min(level, 2)])
-        axes.set(title=shown_as(row.title), xlabel="epoch", ylim=(-2, 102))
+                _draw_band(axes, curves[name], colour_of(method), ("-", "--", ":")[min(level, 2)])
+        axes.set(title=label(row.title), xlabel="epoch", ylim=(-2, 102))
     for axes in np.ravel(panels)[len(rows) :]:
         axes.set_visible(False)
     np.ravel(panels)[0].set_ylabel("nodes kept, %")
@@ -128,14 +130,14 @@ def kept_nodes(study: Study) -> "Figure":
     return figure
 
 
-def _band(axes: Any, band: Any, colour: str, style: str = "-") -> None:
+def _draw_band(axes: Any, band: Any, colour: str, style: str = "-") -> None:
     epochs = np.arange(1, band.shape[1] + 1)
     axes.fill_between(epochs, band[0], band[2], color=colour, alpha=0.15, linewidth=0)
     axes.plot(epochs, band[1], style, color=colour, linewidth=1.4, marker="." if len(epochs) == 1 else None)
 
 
 def _name_rows(axes: Any, study: Study) -> None:
-    axes.set_xticks(range(len(study.rows)), [shown_as(row.title) for row in study.rows], rotation=20, ha="right")
+    axes.set_xticks(range(len(study.rows)), [label(row.title) for row in study.rows], rotation=20, ha="right")
     axes.set_xlim(-0.6, len(study.rows) - 0.4)
     axes.grid(False, axis="x")
 
@@ -146,9 +148,9 @@ def _legend(figure: "Figure", study: Study, paper_mark: str = "", curve: str = "
     from matplotlib.patches import Patch
 
     results = [result for row in study.rows for result in row.results.values()]
-    there = {one.method for one in results if not curve or any(curve in name for name in one.curves)}
-    handles: list[Any] = [Patch(color=colour_of(m), label=shown_as(m)) for m in study.methods if m in there]
-    if paper_mark and any(row.reported(method) for row in study.rows for method in there):
+    methods = {result.method for result in results if not curve or any(curve in name for name in result.curves)}
+    handles: list[Any] = [Patch(color=colour_of(m), label=label(m)) for m in study.methods if m in methods]
+    if paper_mark and any(row.reported(method) for row in study.rows for method in methods):
         handles.append(Line2D([], [], linestyle="", label=paper_mark, **_PAPER))
     columns = min(len(handles), int(figure.get_figwidth() / 1.25))
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from compool.study.columns import guarded
+from compool.study.columns import escape_cell
 
 if TYPE_CHECKING:
     import rich.table
@@ -25,14 +25,14 @@ class Table:
     """A table. Its first columns are text, the others are numbers."""
 
     name: str
-    """Of its files."""
+    """The name of its files."""
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str
-    """What a reader must know of the numbers."""
+    """What a reader must know about the numbers."""
     records: tuple[dict[str, Any], ...]
-    """The same and more as plain numbers, for CSV."""
+    """The same and more as unformatted numbers, for CSV."""
     texts: int = 1
     """How many columns are text."""
 
@@ -58,14 +58,14 @@ def markdown(table: Table) -> str:
         return around.get(cell.mark, "{}").format(text) if text else ""
 
     lines = [
-        _line(written(Cell(one)) for one in table.header),
+        _markdown_line(written(Cell(heading)) for heading in table.header),
         f"{'|---' * table.texts}{'|---:' * (len(table.header) - table.texts)}|",
     ]
-    lines += [_line(map(written, row)) for row in table.rows]
+    lines += [_markdown_line(map(written, row)) for row in table.rows]
     return "\n".join([f"### {table.title}", "", *lines, "", table.note, ""])
 
 
-def _line(cells: Any) -> str:
+def _markdown_line(cells: Any) -> str:
     return f"| {' | '.join(cells)} |"
 
 
@@ -91,7 +91,7 @@ def latex(table: Table) -> str:
         text = "".join(_TEX.get(letter, letter) for letter in cell.text)
         return around.get(cell.mark, "%s") % text if text else ""
 
-    lines = [" & ".join(written(Cell(one)) for one in table.header) + r" \\", r"\midrule"]
+    lines = [" & ".join(written(Cell(heading)) for heading in table.header) + r" \\", r"\midrule"]
     lines += [" & ".join(map(written, row)) + r" \\" for row in table.rows]
     return "\n".join(
         [
@@ -123,7 +123,9 @@ def as_csv(table: Table) -> str:
         writer = csv.DictWriter(out, list(table.records[0]), lineterminator="\n")
         writer.writeheader()
         for record in table.records:
-            writer.writerow({key: guarded(value) if isinstance(value, str) else value for key, value in record.items()})
+            writer.writerow(
+                {key: escape_cell(value) if isinstance(value, str) else value for key, value in record.items()}
+            )
     return out.getvalue()
 
 
@@ -140,8 +142,8 @@ def as_html(table: Table) -> str:
     def written(cell: Cell) -> str:
         return around.get(cell.mark, "{}").format(html.escape(cell.text)) if cell.text else ""
 
-    kinds = [' class="text"' if at < table.texts else "" for at in range(len(table.header))]
-    head = "".join(f"<th{kind}>{html.escape(one)}</th>" for kind, one in zip(kinds, table.header, strict=True))
+    kinds = [' class="text"' if column < table.texts else "" for column in range(len(table.header))]
+    head = "".join(f"<th{kind}>{html.escape(text)}</th>" for kind, text in zip(kinds, table.header, strict=True))
     rows = "".join(
         f"<tr>{''.join(f'<td{kind}>{written(cell)}</td>' for kind, cell in zip(kinds, row, strict=True))}</tr>\n"
         for row in table.rows
@@ -166,12 +168,14 @@ def terminal(table: Table) -> "rich.table.Table":
     from rich.markup import escape
 
     around = {"bold": "[bold]{}[/]", "underline": "[underline]{}[/]", "muted": "[dim]{}[/]"}
-    made = rich.table.Table(
+    rich_table = rich.table.Table(
         title=table.title, title_justify="left", box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=table.note,
         caption_justify="left",
     )  # fmt: skip
-    for at, heading in enumerate(table.header):  # in a narrow window, cells break; nothing is cut off
-        made.add_column(escape(heading), justify="left" if at < table.texts else "right", overflow="fold")
+    for column, heading in enumerate(table.header):  # in a narrow window, cells wrap
+        rich_table.add_column(escape(heading), justify="left" if column < table.texts else "right", overflow="fold")
     for row in table.rows:
-        made.add_row(*(around.get(cell.mark, "{}").format(escape(cell.text)) if cell.text else "" for cell in row))
-    return made
+        rich_table.add_row(
+            *(around.get(cell.mark, "{}").format(escape(cell.text)) if cell.text else "" for cell in row)
+        )
+    return rich_table

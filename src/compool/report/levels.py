@@ -1,4 +1,4 @@
-"""What a trained network pools in one graph, level by level."""
+"""How a trained network pools a graph, level by level."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -10,12 +10,12 @@ from torch import Tensor
 
 from compool import data, nn
 
-LARGEST = 5000  # nodes of a graph that is laid out
+MAX_DRAWN_NODES = 5000  # of a graph
 
 
 @dataclass(frozen=True)
 class Level:
-    """A graph as a pooling layer finds it, and what the layer makes of it."""
+    """The input of a pooling layer, and how the layer pools it."""
 
     x: Tensor
     """Features [N, d]."""
@@ -23,28 +23,28 @@ class Level:
     edge_score: Tensor
     cluster: Tensor
     """The supernode of each node [N]."""
-    place: NDArray[np.float64]
+    position: NDArray[np.float64]
     """Where each node is drawn [N, 2]."""
     threshold: float
     weights: str
     """Whose scores weigh features; see :class:`compool.ComponentPooling`."""
 
     @property
-    def supernodes(self) -> int:
-        """How many there are."""
+    def num_supernodes(self) -> int:
+        """How many supernodes there are."""
         return int(self.cluster.max()) + 1 if self.cluster.numel() else 0
 
 
 @dataclass(frozen=True)
-class Shown:
-    """One graph, level by level, and what the network says of it."""
+class InspectedGraph:
+    """A graph, level by level, and the class that a network predicts for it."""
 
     dataset: str
     index: int
     label: int
     """The class of the graph."""
     guess: int
-    """The class that the network chooses."""
+    """The class that the network predicts."""
     given: Tensor
     """The features of the graph's nodes [N, F]."""
     levels: tuple[Level, ...]
@@ -52,15 +52,15 @@ class Shown:
     """Which network this is, in words."""
 
 
-def look(
+def inspect_graph(
     network: torch.nn.Module,
     graphs: data.GraphSet,
     index: int,
     features: data.Features | None = None,
     threshold: float | None = None,
     about: str = "",
-) -> Shown:
-    """Run a network on one graph, and keep what its component pooling layers did.
+) -> InspectedGraph:
+    """Run a network on a graph, and record what its component pooling layers do.
 
     Args:
         network: a :class:`compool.nn.Network` with at least one ``P``.
@@ -72,8 +72,8 @@ def look(
 
     Example:
         >>> network = nn.Network("PCL", in_channels=4, hidden=8, num_classes=3)
-        >>> shown = look(network, data.communities(9), 0)
-        >>> shown.levels[0].cluster.shape
+        >>> graph = inspect_graph(network, data.communities(9), 0)
+        >>> graph.levels[0].cluster.shape
         torch.Size([60])
     """
     pools = [module for module in network.modules() if isinstance(module, nn.ComponentPooling)]
@@ -85,36 +85,40 @@ def look(
         raise ValueError(f"threshold must lie in -1..1, the range of tanh; got {threshold}")
     graph = graphs[index]
     nodes = slice(int(graphs.node_ptr[index]), int(graphs.node_ptr[index + 1]))
-    if graph.num_nodes > LARGEST:
-        raise ValueError(f"graph {index} of {graphs.name} has {graph.num_nodes} nodes; drawn are at most {LARGEST}")
+    if graph.num_nodes > MAX_DRAWN_NODES:
+        raise ValueError(
+            f"graph {index} of {graphs.name} has {graph.num_nodes} nodes; drawn are at most {MAX_DRAWN_NODES}"
+        )
     x = graph.x if features is None else torch.from_numpy(features.dense(nodes))
     width = cast(nn.Network, network).settings.in_channels
     if x.size(1) != width:
         raise ValueError(f"the network takes {width} features a node, {graphs.name} has {x.size(1)}")
 
-    seen: list[tuple[Tensor, Tensor, nn.Pooled]] = []
-    hooks = [pool.register_forward_hook(lambda _, given, out: seen.append((given[0], given[1], out))) for pool in pools]
-    own = [pool.threshold for pool in pools]
+    pooled: list[tuple[Tensor, Tensor, nn.Pooled]] = []
+    hooks = [
+        pool.register_forward_hook(lambda _, given, out: pooled.append((given[0], given[1], out))) for pool in pools
+    ]
+    thresholds = [pool.threshold for pool in pools]
     for pool in pools:
         pool.threshold = pool.threshold if threshold is None else threshold
     try:
         with torch.no_grad():
             logits = network.eval()(x.to(next(network.parameters()).dtype), graph.edge_index)[0]
     finally:
-        for pool, hook, before in zip(pools, hooks, own, strict=True):
+        for pool, hook, before in zip(pools, hooks, thresholds, strict=True):
             hook.remove()
             pool.threshold = before
-    place = layout(graph.edge_index, int(graph.num_nodes))
+    position = layout(graph.edge_index, int(graph.num_nodes))
     levels = []
-    for pool, (x_in, edge_index, out), before in zip(pools, seen, own, strict=True):
+    for pool, (x_in, edge_index, out), before in zip(pools, pooled, thresholds, strict=True):
         used = before if threshold is None else threshold
-        levels.append(Level(x_in, edge_index, out.edge_score, out.cluster, place, used, pool.weights))
-        place = centres(place, out.cluster)
+        levels.append(Level(x_in, edge_index, out.edge_score, out.cluster, position, used, pool.weights))
+        position = centres(position, out.cluster)
     guess = int(logits.argmax()) if logits.numel() > 1 else int(logits.item() > 0)
-    return Shown(graphs.name, index, int(graph.y), guess, x, tuple(levels), about)
+    return InspectedGraph(graphs.name, index, int(graph.y), guess, x, tuple(levels), about)
 
 
-def centres(place: NDArray[np.float64], cluster: Tensor) -> NDArray[np.float64]:
+def centres(position: NDArray[np.float64], cluster: Tensor) -> NDArray[np.float64]:
     """Where supernodes are drawn: in the middle of their members.
 
     Example:
@@ -123,11 +127,11 @@ def centres(place: NDArray[np.float64], cluster: Tensor) -> NDArray[np.float64]:
     """
     labels = cluster.numpy()
     size = np.bincount(labels)
-    return np.stack([np.bincount(labels, place[:, axis]) / size for axis in range(2)], 1)
+    return np.stack([np.bincount(labels, position[:, axis]) / size for axis in range(2)], 1)
 
 
 def layout(edge_index: Tensor, num_nodes: int) -> NDArray[np.float64]:
-    """Where nodes are drawn [N, 2], within 0..1: each connected part by its distances, parts side by side in rows.
+    """Where nodes are drawn [N, 2], within 0..1: each component by its distances, components side by side in rows.
 
     Example:
         >>> layout(torch.tensor([[0, 1], [1, 0]]), 3).shape
@@ -139,7 +143,7 @@ def layout(edge_index: Tensor, num_nodes: int) -> NDArray[np.float64]:
     graph.add_nodes_from(range(num_nodes))
     graph.add_edges_from(edge_index.t().tolist())
     parts = sorted(nx.connected_components(graph), key=lambda part: (-len(part), min(part)))
-    place = np.zeros((num_nodes, 2))
+    position = np.zeros((num_nodes, 2))
     wide = np.sqrt(1.5 * sum(len(part) for part in parts))  # of a row, in units of a node
     across = down = height = 0.0
     for part in parts:
@@ -147,19 +151,19 @@ def layout(edge_index: Tensor, num_nodes: int) -> NDArray[np.float64]:
         if across and across + side > wide:
             across, down, height = 0.0, down + height, 0.0
         members = sorted(part)
-        own = graph.subgraph(members)
+        subgraph = graph.subgraph(members)
         if len(members) == 1:
-            found = {members[0]: np.zeros(2)}
+            coordinates = {members[0]: np.zeros(2)}
         elif len(members) <= 250:  # cubic in time
-            found = nx.kamada_kawai_layout(own)
+            coordinates = nx.kamada_kawai_layout(subgraph)
         else:
-            found = nx.spring_layout(own, seed=0, iterations=50)
-        spots = np.array([found[member] for member in members])
-        low, high = spots.min(0), spots.max(0)
-        spots = (spots - (low + high) / 2) / max(float((high - low).max()), 1e-9) * 0.85 * side
-        place[members] = spots + np.array([across + side / 2, down + side / 2])
+            coordinates = nx.spring_layout(subgraph, seed=0, iterations=50)
+        positions = np.array([coordinates[member] for member in members])
+        low, high = positions.min(0), positions.max(0)
+        positions = (positions - (low + high) / 2) / max(float((high - low).max()), 1e-9) * 0.85 * side
+        position[members] = positions + np.array([across + side / 2, down + side / 2])
         across, height = across + side + 0.5, max(height, side + 0.5)
     if num_nodes == 0:
-        return place
-    low, high = place.min(0), place.max(0)
-    return np.asarray((place - low) / max(float((high - low).max()), 1e-9))
+        return position
+    low, high = position.min(0), position.max(0)
+    return np.asarray((position - low) / max(float((high - low).max()), 1e-9))

@@ -1,4 +1,4 @@
-"""A study as one HTML file: no network, no server. Text from outside is escaped."""
+"""A study as a single HTML file that needs no network and no server. Text from outside is escaped."""
 
 import html
 from collections.abc import Iterable, Sequence
@@ -9,10 +9,10 @@ from typing import Any
 
 import compool
 from compool.report.formats import Table, as_html
-from compool.report.levels import Shown
+from compool.report.levels import InspectedGraph
 from compool.report.page_data import rankings, script_data
 from compool.report.results import Result, Row, Study
-from compool.report.tables import spread
+from compool.report.tables import format_summary
 
 _ASSETS = files("compool.report") / "assets"
 _FILES = (
@@ -22,16 +22,16 @@ _FILES = (
 
 
 def report_page(
-    study: Study, tables: Sequence[Table], graphs: Sequence[Shown], source: str, notes: Sequence[str]
+    study: Study, tables: Sequence[Table], graphs: Sequence[InspectedGraph], source: str, notes: Sequence[str]
 ) -> str:
     """The page of a study.
 
     Args:
         study: what to show.
         tables: its tables.
-        graphs: graphs to look into.
+        graphs: graphs to show.
         source: the name of the study's file.
-        notes: which graphs could not be shown, and why.
+        notes: the graphs that could not be shown, and why.
 
     Example:
         >>> from compool.report.results import collect
@@ -40,27 +40,27 @@ def report_page(
     """
     names = [row.title for row in study.rows]
     pages = [("overview", "Overview", _overview(study, tables))]
-    pages += [(f"data-{at}", name, _dataset(study, at, tables, graphs)) for at, name in enumerate(names)]
+    pages += [(f"data-{index}", name, _dataset(study, index, tables, graphs)) for index, name in enumerate(names)]
     if graphs or notes:
         more = "".join(f'<p class="muted">{html.escape(note)}</p>' for note in notes)
         pages.append(("graphs", "Graphs", (_GRAPHS if graphs else "<h2>What pooling does</h2>") + more))
     sets = "1 data set" if len(study.datasets) == 1 else f"{len(study.datasets)} data sets"
-    subtitle = f"{source}: {study.number:,} runs of {sets}"
+    subtitle = f"{source}: {study.num_runs:,} runs of {sets}"
     return _page("compool study", subtitle, pages, study, graphs, _FILES)
 
 
-def graph_page(shown: Shown) -> str:
-    """A page that shows one graph.
+def graph_page(graph: InspectedGraph) -> str:
+    """A page that shows a graph.
 
     Example:
         >>> from compool import data, nn
-        >>> from compool.report.levels import look
-        >>> page = graph_page(look(nn.Network("PCL", 4, hidden=8, num_classes=3), data.communities(9), 0))
+        >>> from compool.report.levels import inspect_graph
+        >>> page = graph_page(inspect_graph(nn.Network("PCL", 4, hidden=8, num_classes=3), data.communities(9), 0))
         >>> page.startswith("<!doctype html>")
         True
     """
     empty = Study((), (), (), 0)
-    return _page(f"{shown.dataset}, graph {shown.index}", "", [("graphs", "Graphs", _GRAPHS)], empty, [shown])
+    return _page(f"{graph.dataset}, graph {graph.index}", "", [("graphs", "Graphs", _GRAPHS)], empty, [graph])
 
 
 _GRAPHS = (
@@ -75,16 +75,16 @@ def _page(
     subtitle: str,
     pages: Sequence[tuple[str, str, str]],
     study: Study,
-    graphs: Sequence[Shown],
+    graphs: Sequence[InspectedGraph],
     more: str = "",
 ) -> str:
-    links = [f'<a href="#{place}">{html.escape(name)}</a>' for place, name, _ in pages]
+    links = [f'<a href="#{anchor}">{html.escape(name)}</a>' for anchor, name, _ in pages]
     return Template(_asset("page.html")).substitute(
         title=html.escape(title),
         subtitle=html.escape(subtitle),
         style=_asset("page.css"),
         navigation="".join(links) if len(pages) > 1 else "",
-        sections="\n".join(f'<section id="{place}">\n{text}\n</section>' for place, _, text in pages),
+        sections="\n".join(f'<section id="{anchor}">\n{text}\n</section>' for anchor, _, text in pages),
         footer=f"Made by compool {html.escape(compool.__version__)}. {html.escape(more)}",
         data=script_data(study, graphs),
         script="\n".join(_asset(name) for name in ("plots.js", "graph.js", "page.js")).replace('"use strict";\n', ""),
@@ -114,12 +114,13 @@ def _overview(study: Study, tables: Sequence[Table]) -> str:
             '<div class="plot" data-boxes="all" data-label="test accuracy"></div></div>'
         )
         parts += [_card(as_html(table)) for table in tables if table.name in ("accuracy", "instead", "p-values")]
-        for at, (recipe, (methods, found, number)) in enumerate(rankings(study)):
+        for index, (recipe, (methods, ranking, num_datasets)) in enumerate(rankings(study)):
             parts.append(
                 f'<div class="card"><h3>Ranks{"" if recipe == "fast" else f" ({html.escape(recipe)})"}</h3>'
-                f'<p class="muted">Average rank of {len(methods)} methods over {number} data sets. A bar joins methods '
-                f"that Nemenyi's test does not tell apart at 0.05; Friedman's test: p = {found.p_value:.2g}.</p>"
-                f'<div class="plot" data-ranks="{at}" data-label="ranks"></div></div>'
+                f'<p class="muted">Average rank of {len(methods)} methods over {num_datasets} data sets. A bar joins '
+                f"methods that Nemenyi's test does not tell apart at 0.05; Friedman's test: "
+                f"p = {ranking.p_value:.2g}.</p>"
+                f'<div class="plot" data-ranks="{index}" data-label="ranks"></div></div>'
             )
         bars = '<div class="plot" data-bars="all" data-label="parameters"></div>'
         for table in tables:
@@ -128,10 +129,10 @@ def _overview(study: Study, tables: Sequence[Table]) -> str:
     return "\n".join(parts)
 
 
-def _dataset(study: Study, at: int, tables: Sequence[Table], graphs: Sequence[Shown]) -> str:
-    row = study.rows[at]
+def _dataset(study: Study, index: int, tables: Sequence[Table], graphs: Sequence[InspectedGraph]) -> str:
+    row = study.rows[index]
     facts = [
-        (spread(result.accuracy) if result.accuracy else "–", f"{method}, {len(result.done)} runs")
+        (format_summary(result.accuracy) if result.accuracy else "–", f"{method}, {len(result.done)} runs")
         for method, result in row.results.items()
     ]
     warnings = [warning for warning in study.warnings if warning.startswith((f"{row.title}:", f"{row.title},"))]
@@ -140,21 +141,21 @@ def _dataset(study: Study, at: int, tables: Sequence[Table], graphs: Sequence[Sh
         _warnings(warnings),
         "<div data-legend></div>",
         '<div class="card"><h3>Test accuracy</h3><p class="muted">A dot is a run.</p>'
-        f'<div class="plot" data-boxes="{at}" data-label="test accuracy"></div></div>',
+        f'<div class="plot" data-boxes="{index}" data-label="test accuracy"></div></div>',
         '<div class="card"><h3>Training</h3><p class="muted">Median over runs, and the band from the 10th to the 90th '
-        f'percentile.</p><div data-curves="{at}"></div></div>',
+        f'percentile.</p><div data-curves="{index}"></div></div>',
     ]
-    shown = [number for number, one in enumerate(graphs) if one.dataset in _sets(row)]
-    if shown:
+    positions = [position for position, graph in enumerate(graphs) if graph.dataset in _sets(row)]
+    if positions:
         links = " ".join(
-            f'<a href="#graphs" data-graph="{number}">graph {graphs[number].index}</a>' for number in shown
+            f'<a href="#graphs" data-graph="{position}">graph {graphs[position].index}</a>' for position in positions
         )
         parts.append(f'<div class="card"><h3>What pooling does</h3>Look into {links}.</div>')
     for table in tables:
-        mine = tuple(cells[1:] for cells in table.rows if cells[0].text == row.title)
-        if mine:
+        rows = tuple(cells[1:] for cells in table.rows if cells[0].text == row.title)
+        if rows:
             parts.append(
-                _card(as_html(replace(table, header=table.header[1:], rows=mine, note="", texts=table.texts - 1)))
+                _card(as_html(replace(table, header=table.header[1:], rows=rows, note="", texts=table.texts - 1)))
             )
     details = "\n".join(_provenance(result) for result in row.results.values())
     parts.append(f'<div class="card"><h3>Where the numbers come from</h3>{details}</div>')
@@ -162,7 +163,7 @@ def _dataset(study: Study, at: int, tables: Sequence[Table], graphs: Sequence[Sh
 
 
 def _sets(row: Row) -> set[str]:
-    """The names that a data set's graphs may have: its own, and that of its files."""
+    """The names of the graphs of a data set: its own name, and that of its files."""
     return {row.dataset} | {str(result.runs[0].settings.get("files")) for result in row.results.values()}
 
 

@@ -1,4 +1,4 @@
-"""The numbers behind the plots of a page, as plain values for JSON."""
+"""The numbers behind the plots of a page, as JSON."""
 
 import json
 import math
@@ -7,18 +7,18 @@ from typing import Any
 
 import torch
 
-from compool.report.levels import Shown
-from compool.report.plotting import place_of
-from compool.report.ranks import cliques, ranked
+from compool.report.levels import InspectedGraph
+from compool.report.plotting import colour_index
+from compool.report.ranks import cliques, rank_study
 from compool.report.results import Result, Row, Study
 from compool.report.statistics import Ranking
-from compool.report.tables import spread
+from compool.report.tables import format_summary
 
-SHOWN_FEATURES = 6  # of a node, the largest
+MAX_FEATURES = 6  # shown per node, the largest
 
 
-def script_data(study: Study, graphs: Sequence[Shown]) -> str:
-    """What the page's scripts draw, as JSON that can stand inside a script element: nothing in it ends that.
+def script_data(study: Study, graphs: Sequence[InspectedGraph]) -> str:
+    """What the page's scripts draw, as JSON that is safe inside a script element.
 
     Example:
         >>> from compool.report.results import collect
@@ -27,10 +27,10 @@ def script_data(study: Study, graphs: Sequence[Shown]) -> str:
     """
     value = {
         "methods": study.methods,
-        "colours": {method: f"var(--c{place_of(method)})" for method in study.methods},
-        "rows": [_row(study, at) for at in range(len(study.rows))],
-        "rankings": [_ranking(*found) for _, found in rankings(study)],
-        "graphs": [_graph(shown) for shown in graphs],
+        "colours": {method: f"var(--c{colour_index(method)})" for method in study.methods},
+        "rows": [_row_data(study, index) for index in range(len(study.rows))],
+        "rankings": [_ranking_data(*ranking) for _, ranking in rankings(study)],
+        "graphs": [_graph_data(graph) for graph in graphs],
     }
     text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     for letter in "<>&\u2028\u2029":
@@ -40,27 +40,27 @@ def script_data(study: Study, graphs: Sequence[Shown]) -> str:
 
 def rankings(study: Study) -> list[tuple[str, tuple[list[str], Ranking, int]]]:
     """The recipes that have enough data sets to rank methods, and their rankings."""
-    found = [(recipe, ranked(study.compared, recipe)) for recipe in study.recipes]
-    return [(recipe, one) for recipe, one in found if one is not None]
+    all_rankings = [(recipe, rank_study(study.compared, recipe)) for recipe in study.recipes]
+    return [(recipe, ranking) for recipe, ranking in all_rankings if ranking is not None]
 
 
-def _ranking(methods: list[str], found: Ranking, number: int) -> dict[str, Any]:
-    joined = cliques(sorted(found.ranks), found.critical_difference)
-    return {"methods": methods, "ranks": found.ranks, "difference": found.critical_difference, "cliques": joined}
+def _ranking_data(methods: list[str], ranking: Ranking, num_datasets: int) -> dict[str, Any]:
+    joined = cliques(sorted(ranking.ranks), ranking.critical_difference)
+    return {"methods": methods, "ranks": ranking.ranks, "difference": ranking.critical_difference, "cliques": joined}
 
 
-def _row(study: Study, at: int) -> dict[str, Any]:
-    row = study.rows[at]
-    results = [_result(row, row.results[method]) for method in study.methods if method in row.results]
-    return {"title": row.title, "link": f"#data-{at}", "results": results}
+def _row_data(study: Study, index: int) -> dict[str, Any]:
+    row = study.rows[index]
+    results = [_result_data(row, row.results[method]) for method in study.methods if method in row.results]
+    return {"title": row.title, "link": f"#data-{index}", "results": results}
 
 
-def _result(row: Row, result: Result) -> dict[str, Any]:
+def _result_data(row: Row, result: Result) -> dict[str, Any]:
     reported = row.reported(result.method)
     return {
         "method": result.method,
         "label": f"{row.title}, {result.method}",
-        "text": spread(result.accuracy) if result.accuracy else "",
+        "text": format_summary(result.accuracy) if result.accuracy else "",
         "runs": [
             [run.replica, round(100 * run.test, 2), run.epoch, [round(100 * share, 1) for share in run.kept]]
             for run in result.done
@@ -79,32 +79,32 @@ def _rounded(value: float) -> float | None:
     return float(f"{value:.4g}") if math.isfinite(value) else None
 
 
-def _graph(shown: Shown) -> dict[str, Any]:
+def _graph_data(graph: InspectedGraph) -> dict[str, Any]:
     levels = []
-    convolved = not torch.equal(shown.given, shown.levels[0].x)  # else the layer sees the input itself
-    for number, level in enumerate(shown.levels):
-        scores = [float(f"{score:.9g}") for score in level.edge_score.tolist()]  # what tells float32 numbers apart
+    convolved = not torch.equal(graph.given, graph.levels[0].x)  # else the first layer's features are the input
+    for depth, level in enumerate(graph.levels):
+        scores = [float(f"{score:.9g}") for score in level.edge_score.tolist()]  # enough digits for float32
         levels.append(
             {
-                "place": [[round(x, 4), round(y, 4)] for x, y in level.place.tolist()],
+                "place": [[round(x, 4), round(y, 4)] for x, y in level.position.tolist()],
                 "edges": [[i, j, s] for (i, j), s in zip(level.edge_index.t().tolist(), scores, strict=True)],
                 "threshold": level.threshold,
                 "weights": level.weights,
                 "features": [_largest(line) for line in level.x.tolist()],
-                "given": [_largest(line) for line in shown.given.tolist()] if number == 0 and convolved else None,
+                "given": [_largest(line) for line in graph.given.tolist()] if depth == 0 and convolved else None,
             }
         )
     return {
-        "dataset": shown.dataset,
-        "index": shown.index,
-        "label": shown.label,
-        "guess": shown.guess,
-        "about": shown.about,
+        "dataset": graph.dataset,
+        "index": graph.index,
+        "label": graph.label,
+        "guess": graph.guess,
+        "about": graph.about,
         "levels": levels,
     }
 
 
 def _largest(values: list[float]) -> list[tuple[int, float]]:
     """The features of a node that are furthest from 0, and their values."""
-    found = sorted((at for at, value in enumerate(values) if value), key=lambda at: -abs(values[at]))
-    return [(at, float(f"{values[at]:.4g}")) for at in sorted(found[:SHOWN_FEATURES])]
+    nonzero = sorted((index for index, value in enumerate(values) if value), key=lambda index: -abs(values[index]))
+    return [(index, float(f"{values[index]:.4g}")) for index in sorted(nonzero[:MAX_FEATURES])]

@@ -1,4 +1,4 @@
-"""Which epoch of a training counts."""
+"""The rules that choose the epoch of a training that counts."""
 
 from dataclasses import replace
 
@@ -13,27 +13,27 @@ PICKS = {
     "last": "at the last epoch",
     "loss": "at the epoch of lowest validation loss",
 }
-"""The rules, and how a report puts them. Of equal validation accuracies, ``best`` takes the latest, as trainings do."""
+"""The rules, in words. Of equal validation accuracies, ``best`` takes the latest, as training does."""
 
-HOW = {
+REMEDIES = {
     "curves": "compool runs --csv --curves exports them",
     "validation losses": "runs of before they were noted have to be trained again, in another store",
 }
-"""How a run comes by what it :func:`lacks`."""
+"""How to get the :func:`missing_data` of a run."""
 
 
-def check(pick: str) -> None:
-    """A rule must be one of these.
+def require_rule(pick: str) -> None:
+    """Raise a ValueError unless `pick` is a rule.
 
     Example:
-        >>> check("last")
+        >>> require_rule("last")
     """
     if pick not in PICKS:
         raise ValueError(f"the rule that picks the epoch must be one of {', '.join(PICKS)}; got {pick!r}")
 
 
-def lacks(run: Run, pick: str) -> str:
-    """What a run would need for a rule and has not: one of :data:`HOW`, or nothing."""
+def missing_data(run: Run, pick: str) -> str:
+    """What a run lacks for a rule: a key of :data:`REMEDIES`, or an empty string."""
     if pick == BEST or run.status != "done":
         return ""
     if not run.curves.get("validation"):
@@ -41,20 +41,22 @@ def lacks(run: Run, pick: str) -> str:
     return "validation losses" if pick == "loss" and not np.isfinite(_losses(run)).any() else ""
 
 
-def at_epoch(run: Run, pick: str) -> Run:
-    """A run as it would have been by another rule: test and validation accuracy and nodes kept at another epoch."""
-    check(pick)
+def run_at_epoch(run: Run, pick: str) -> Run:
+    """A run with the test and validation accuracy and the nodes kept at the epoch of a rule."""
+    require_rule(pick)
     if pick == BEST or run.status != "done":
         return run
-    if missing := lacks(run, pick):
+    if missing := missing_data(run, pick):
         raise ValueError(f"{run.dataset}, {run.method}, replica {run.replica} has no {missing}")
     curves, validation = run.curves, run.curves["validation"]
-    at = len(validation) - 1
+    index = len(validation) - 1
     if pick == "first":
-        at = int(np.argmax([-np.inf if accuracy is None else accuracy for accuracy in validation]))
+        index = int(np.argmax([-np.inf if accuracy is None else accuracy for accuracy in validation]))
     elif pick == "loss":
-        at = int(np.argmin(_losses(run)))
-    return replace(run, test=curves["test"][at], validation=validation[at], epoch=at + 1, kept=list(curves["kept"][at]))
+        index = int(np.argmin(_losses(run)))
+    return replace(
+        run, test=curves["test"][index], validation=validation[index], epoch=index + 1, kept=list(curves["kept"][index])
+    )
 
 
 def _losses(run: Run) -> list[float]:

@@ -1,10 +1,10 @@
-"""What all figures share: style, colours, names, files."""
+"""Style, colours, labels and files of all figures."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compool._files import whole
-from compool.report.results import ORDER
+from compool._files import atomic_write
+from compool.report.results import METHOD_ORDER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,7 +17,7 @@ COLOURS = (
     "#e69f00",
     "#56b4e9",
     "#cc79a7",
-)  # the colour-blind see them, too
+)  # safe for colour-blind readers
 STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -38,42 +38,42 @@ def canvas(width: float, height: float, columns: int = 1, lines: int = 1) -> tup
 
 
 def colour_of(method: str) -> str:
-    """The same in every figure."""
-    return COLOURS[place_of(method)]
+    """The colour of a method, the same in every figure."""
+    return COLOURS[colour_index(method)]
 
 
-def place_of(method: str) -> int:
-    """Which of the colours it is; that of ``"none"`` for methods that are not known."""
-    return ORDER.index(method if method in ORDER else "none")
+def colour_index(method: str) -> int:
+    """The index of a method's colour; unknown methods have that of ``"none"``."""
+    return METHOD_ORDER.index(method if method in METHOD_ORDER else "none")
 
 
-def shown_as(name: str) -> str:
-    """A name as a figure takes it: not too long, and a dollar sign starts no formula."""
+def label(name: str) -> str:
+    """A name as text in a figure: shortened, and with dollar signs escaped."""
     return (name if len(name) <= 32 else f"{name[:31]}…").replace("$", r"\$")
 
 
-def plain(name: str) -> str:
+def file_name(name: str) -> str:
     """A name as part of a file's name.
 
     Example:
-        >>> plain("REDDIT-BINARY (paper)"), plain("../../etc")
+        >>> file_name("REDDIT-BINARY (paper)"), file_name("../../etc")
         ('REDDIT-BINARY-paper', 'etc')
     """
-    kept = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "-" for letter in name)
-    return "-".join(part for part in kept.split("-") if part)[:80] or "unnamed"
+    letters = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "-" for letter in name)
+    return "-".join(part for part in letters.split("-") if part)[:80] or "unnamed"
 
 
-def save(figure: "Figure", folder: Path, name: str) -> list[Path]:
+def save_figure(figure: "Figure", folder: Path, name: str) -> list[Path]:
     """Write a figure as PNG and PDF; there is no half-written file at any time."""
     paths = [folder / f"{name}.{kind}" for kind in ("png", "pdf")]
     for path in paths:
-        write(figure, path)
+        write_figure(figure, path)
         figure.set_layout_engine("none")  # the first file laid it out, which takes half of the time
     return paths
 
 
-def write(figure: "Figure", path: Path) -> None:
-    """Write a figure in the format that the path's ending names."""
+def write_figure(figure: "Figure", path: Path) -> None:
+    """Write a figure in the format given by the suffix of `path`."""
     about = {"Software": None} if path.suffix == ".png" else {"CreationDate": None} if path.suffix == ".pdf" else None
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         figure.savefig(partial, dpi=150, metadata=about)

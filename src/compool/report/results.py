@@ -1,4 +1,4 @@
-"""What the runs of a study amount to: one result for each data set, recipe and method, and what is wrong with them."""
+"""The results of a study: one for each data set, recipe and method, and warnings about them."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,21 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compool.data import paper
-from compool.report.pick import BEST, HOW, at_epoch, check, lacks
+from compool.report.pick import BEST, REMEDIES, missing_data, require_rule, run_at_epoch
 from compool.report.same_data import separate_data
-from compool.report.statistics import LEVEL, TEST_TO_TRAIN, Comparison, Summary, compare, describe, holm, t_test
-from compool.study.recipe import INSTEAD, METHODS
+from compool.report.statistics import SIGNIFICANCE, TEST_TO_TRAIN, Comparison, Summary, compare, holm, summarize, t_test
+from compool.study.recipe import METHODS, REPLACEMENTS
 from compool.study.store import Run
 
 OURS = "component"
-ORDER = (*METHODS, *INSTEAD)
-CURVES = {"validation": 100, "test": 100, "loss": 1, "validation_loss": 1}  # and what makes them percent
-BAND = (10, 50, 90)  # percentiles of replicas that curves show
+METHOD_ORDER = (*METHODS, *REPLACEMENTS)
+CURVE_SCALES = {"validation": 100, "test": 100, "loss": 1, "validation_loss": 1}  # 100 for percent
+PERCENTILES = (10, 50, 90)  # of replicas, in curves
 
 
 @dataclass(frozen=True)
 class Result:
-    """The runs of one method on one data set, by one recipe and seed."""
+    """The runs of a method on a data set, with the same recipe and seed."""
 
     dataset: str
     method: str
@@ -39,7 +39,7 @@ class Result:
 
     @property
     def failed(self) -> int:
-        """How many failed."""
+        """How many runs failed."""
         return len(self.runs) - len(self.done)
 
     @cached_property
@@ -50,11 +50,11 @@ class Result:
     @cached_property
     def accuracy(self) -> Summary | None:
         """Mean and standard deviation of the test accuracies, in percent."""
-        return describe(self.tests) if self.tests else None
+        return summarize(self.tests) if self.tests else None
 
     @property
     def parameters(self) -> int:
-        """How many the network has."""
+        """How many parameters the network has."""
         return self.runs[0].parameters
 
     @property
@@ -65,7 +65,7 @@ class Result:
 
     @property
     def seconds(self) -> float:
-        """Of training, a replica."""
+        """Mean training time per replica."""
         return fmean(run.seconds for run in self.runs)
 
     @cached_property
@@ -74,18 +74,19 @@ class Result:
         losses.
         """
         curves = {
-            name: scale * _band([run.curves.get(name, []) for run in self.done]) for name, scale in CURVES.items()
+            name: scale * _percentiles([run.curves.get(name, []) for run in self.done])
+            for name, scale in CURVE_SCALES.items()
         }
         levels = max((len(run.kept) for run in self.done), default=0)
         for level in range(levels):
-            rows = [[_at(epoch, level) for epoch in run.curves.get("kept", [])] for run in self.done]
-            curves[f"kept {level + 1}" if levels > 1 else "kept"] = 100 * _band(rows)
+            rows = [[_value_at(epoch, level) for epoch in run.curves.get("kept", [])] for run in self.done]
+            curves[f"kept {level + 1}" if levels > 1 else "kept"] = 100 * _percentiles(rows)
         return {name: curve for name, curve in curves.items() if curve.size}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One data set by one recipe: the methods side by side."""
+    """A data set with a recipe: the methods side by side."""
 
     dataset: str
     recipe: str
@@ -93,11 +94,11 @@ class Row:
 
     @property
     def title(self) -> str:
-        """The data set, and the recipe where it is not the usual one."""
+        """The data set, and the recipe unless it is ``fast``."""
         return self.dataset if self.recipe == "fast" else f"{self.dataset} ({self.recipe})"
 
     def reported(self, method: str) -> paper.Reported | None:
-        """What the paper reports of a method here."""
+        """What the paper reports for a method on this data set."""
         return paper.REPORTED.get(self.dataset, {}).get(method)
 
     @cached_property
@@ -114,17 +115,18 @@ class Row:
 
     @cached_property
     def best(self) -> tuple[str, ...]:
-        """The method that is significantly better than every other, or those that tie with the best, by the paper's
-        t-test; none where there is nothing to compare.
+        """The method that is significantly better than every other, or those not significantly different from the best,
+        by the paper's t-test; empty if there is nothing to compare.
         """
-        found = {method: result.accuracy for method, result in self.results.items() if result.accuracy is not None}
-        if len(found) < 2:
+        accuracies = {method: result.accuracy for method, result in self.results.items() if result.accuracy is not None}
+        if len(accuracies) < 2:
             return ()
-        top = max(found.values(), key=lambda accuracy: accuracy.mean)
-        p_values = {method: t_test(accuracy, top) for method, accuracy in found.items()}
+        top = max(accuracies.values(), key=lambda accuracy: accuracy.mean)
+        p_values = {method: t_test(accuracy, top) for method, accuracy in accuracies.items()}
         if any(p_value is None for p_value in p_values.values()):
             return ()
-        return tuple(method for method, p in p_values.items() if found[method] is top or (p is not None and p >= LEVEL))
+        ties = {method for method, p in p_values.items() if p is not None and p >= SIGNIFICANCE}
+        return tuple(method for method in accuracies if accuracies[method] is top or method in ties)
 
 
 @dataclass(frozen=True)
@@ -134,41 +136,41 @@ class Study:
     rows: tuple[Row, ...]
     methods: tuple[str, ...]
     warnings: tuple[str, ...]
-    number: int
+    num_runs: int
     """Runs in the store."""
     pick: str = BEST
     """Which epoch of a training counts."""
 
     @cached_property
-    def holm(self) -> dict[tuple[str, str, str], float | None]:
+    def holm_p_values(self) -> dict[tuple[str, str, str], float | None]:
         """p-values of the corrected t-test after Holm's correction over data sets, by data set, recipe and method."""
-        found: dict[tuple[str, str, str], float | None] = {}
+        corrected: dict[tuple[str, str, str], float | None] = {}
         families = {(row.recipe, method) for row in self.rows for method in row.comparisons}
         for recipe, method in families:
             rows = [row for row in self.rows if row.recipe == recipe and method in row.comparisons]
             tests = [row.comparisons[method].corrected for row in rows]
             p_values = holm([test.p_value if test else None for test in tests])
-            found |= {(row.dataset, recipe, method): p for row, p in zip(rows, p_values, strict=True)}
-        return found
+            corrected |= {(row.dataset, recipe, method): p for row, p in zip(rows, p_values, strict=True)}
+        return corrected
 
     @cached_property
     def compared(self) -> "Study":
-        """The methods that are compared as such: all but those that are our networks with other pooling layers."""
-        return self._of([method for method in self.methods if method not in INSTEAD])
+        """The study without the methods that replace pooling layers in our networks."""
+        return self._of([method for method in self.methods if method not in REPLACEMENTS])
 
     @cached_property
-    def instead(self) -> "Study":
-        """Our networks and the same with other pooling layers or none, where there are such."""
-        others = self._of([method for method in self.methods if method in INSTEAD])
+    def replacements(self) -> "Study":
+        """Our networks, and the same networks with other pooling layers or none, where there are such runs."""
+        others = self._of([method for method in self.methods if method in REPLACEMENTS])
         if not others.rows:
             return others
-        there = {(row.dataset, row.recipe) for row in others.rows}
+        shared = {(row.dataset, row.recipe) for row in others.rows}
         both = self._of([OURS, *others.methods])
-        return replace(both, rows=tuple(row for row in both.rows if (row.dataset, row.recipe) in there))
+        return replace(both, rows=tuple(row for row in both.rows if (row.dataset, row.recipe) in shared))
 
     def _of(self, methods: Sequence[str]) -> "Study":
         results = [{method: row.results[method] for method in methods if method in row.results} for row in self.rows]
-        rows = (replace(row, results=found) for row, found in zip(self.rows, results, strict=True) if found)
+        rows = (replace(row, results=chosen) for row, chosen in zip(self.rows, results, strict=True) if chosen)
         return replace(self, rows=tuple(rows), methods=tuple(methods))
 
     @property
@@ -187,50 +189,50 @@ def collect(runs: Iterable[Run], pick: str = BEST) -> Study:
 
     Runs of other data under the name of a data set are another data set: see :mod:`compool.report.same_data`.
 
-    Where runs of one data set, method and recipe have different settings or seeds, those with most runs are taken; of
-    equals, those of the lowest seed, then the latest. `pick` says which epoch counts: see :mod:`compool.report.pick`.
+    If runs of the same data set, method and recipe have different settings or seeds, the group with most runs is taken;
+    of equals, that of the lowest seed, then the latest. `pick` chooses the epoch: see :mod:`compool.report.pick`.
 
     Example:
         >>> collect([]).warnings
         ('There are no runs.',)
     """
-    check(pick)
+    require_rule(pick)
     groups: dict[tuple[str, str, str], dict[tuple[str, int], list[Run]]] = {}
     lacking = Counter[str]()
-    apart, mixed_data = separate_data(list(runs))
-    number = len(apart)
-    for run in apart:
-        if missing := lacks(run, pick):
+    separated, mixed_data = separate_data(list(runs))
+    num_runs = len(separated)
+    for run in separated:
+        if missing := missing_data(run, pick):
             lacking[missing] += 1
             continue
         variants = groups.setdefault((run.dataset, run.recipe, run.method), {})
         variants.setdefault((run.recipe_checksum, run.seed), []).append(run)
-    left_out = [f"{count} of {number} runs have no {what}" for what, count in lacking.items()]
-    if left_out and not groups:
-        raise ValueError(f"{', '.join(left_out)}, which the rule {pick} needs; {HOW[next(iter(lacking))]}")
-    warnings = [f"{one} and are left out." for one in left_out] if groups else ["There are no runs."]
+    excluded = [f"{count} of {num_runs} runs have no {missing}" for missing, count in lacking.items()]
+    if excluded and not groups:
+        raise ValueError(f"{', '.join(excluded)}, which the rule {pick} needs; {REMEDIES[next(iter(lacking))]}")
+    warnings = [f"{reason} and are left out." for reason in excluded] if groups else ["There are no runs."]
     warnings += mixed_data
     rows: dict[tuple[str, str], dict[str, Result]] = {}
     for dataset, recipe, method in sorted(groups, key=_order):
         variants = groups[dataset, recipe, method]
-        chosen = max(variants.values(), key=lambda mine: (len(mine), -mine[0].seed, max(run.finished for run in mine)))
+        chosen = max(variants.values(), key=lambda runs: (len(runs), -runs[0].seed, max(run.finished for run in runs)))
         if len(variants) > 1:
-            others = sum(len(mine) for mine in variants.values()) - len(chosen)
+            others = sum(len(members) for members in variants.values()) - len(chosen)
             warnings.append(
                 f"{dataset}, {method}: {others} runs of recipe {recipe} have other settings or seeds and are left out; "
                 f"shown are settings {chosen[0].recipe_checksum}, seed {chosen[0].seed}."
             )
-        counted = (at_epoch(run, pick) for run in sorted(chosen, key=lambda run: run.replica))
+        counted = (run_at_epoch(run, pick) for run in sorted(chosen, key=lambda run: run.replica))
         result = Result(dataset, method, recipe, tuple(counted))
         rows.setdefault((dataset, recipe), {})[method] = result
-    made = tuple(Row(dataset, recipe, results) for (dataset, recipe), results in rows.items())
-    found = {method for row in made for method in row.results}
-    methods = tuple(sorted(found | set(METHODS), key=_method_order)) if made else METHODS
-    return Study(made, methods, (*warnings, *_gaps(made, methods), *_mixed(made)), number, pick)
+    ordered = tuple(Row(dataset, recipe, results) for (dataset, recipe), results in rows.items())
+    present = {method for row in ordered for method in row.results}
+    methods = tuple(sorted(present | set(METHODS), key=_method_order)) if ordered else METHODS
+    return Study(ordered, methods, (*warnings, *_gaps(ordered, methods), *_mixed(ordered)), num_runs, pick)
 
 
 def _gaps(rows: Sequence[Row], methods: Sequence[str]) -> Iterable[str]:
-    """What is missing or failed."""
+    """Warnings about missing and failed runs."""
     without: dict[str, list[str]] = {}
     for row in rows:
         if absent := [method for method in methods if method in METHODS and method not in row.results]:
@@ -244,38 +246,39 @@ def _gaps(rows: Sequence[Row], methods: Sequence[str]) -> Iterable[str]:
                 yield f"{row.title}, {method}: {lacking} of {wanted} runs are missing."
             if result.failed:
                 yield f"{row.title}, {method}: {result.failed} of {len(result.runs)} runs failed; they are not counted."
-        for method, found in row.comparisons.items():
-            if found.pairs < min(len(row.results[OURS].done), len(row.results[method].done)):
-                yield f"{row.title}: paired tests of {OURS} and {method} use the {found.pairs} splits that both have."
+        for method, comparison in row.comparisons.items():
+            if comparison.pairs < min(len(row.results[OURS].done), len(row.results[method].done)):
+                pairs = comparison.pairs
+                yield f"{row.title}: paired tests of {OURS} and {method} use the {pairs} splits that both have."
 
 
 def _mixed(rows: Sequence[Row]) -> Iterable[str]:
-    """Where numbers of different versions or devices stand side by side."""
+    """Warnings about runs of different versions or devices."""
     runs = [run for row in rows for result in row.results.values() for run in result.runs]
     for name in sorted({name for run in runs for name in run.versions}):
-        seen = sorted({run.versions.get(name, "unknown") for run in runs})
-        if len(seen) > 1:
-            yield f"The runs mix versions of {name}: {', '.join(seen)}."
+        versions = sorted({run.versions.get(name, "unknown") for run in runs})
+        if len(versions) > 1:
+            yield f"The runs mix versions of {name}: {', '.join(versions)}."
     devices = sorted({run.device for run in runs})
     if len(devices) > 1:
         yield f"The runs are of different devices: {', '.join(devices)}; their seconds do not compare."
 
 
-def _pairs(one: Result, other: Result) -> list[tuple[float, float]]:
+def _pairs(ours: Result, theirs: Result) -> list[tuple[float, float]]:
     """Test accuracies on the same splits, in percent."""
-    theirs = {(run.replica, run.split_checksum): run.test for run in other.done}
-    mine = ((run.test, theirs.get((run.replica, run.split_checksum))) for run in one.done)
-    return [(100 * a, 100 * b) for a, b in mine if a is not None and b is not None]
+    their_test = {(run.replica, run.split_checksum): run.test for run in theirs.done}
+    tests = ((run.test, their_test.get((run.replica, run.split_checksum))) for run in ours.done)
+    return [(100 * a, 100 * b) for a, b in tests if a is not None and b is not None]
 
 
 def _test_to_train(ours: Result, theirs: Result) -> float:
-    """Graphs that test, for each that trains: the mean over the splits that both have.
+    """The ratio of test to training graphs: the mean over the splits that both have.
 
-    Runs that do not say how large their split was, as older versions stored them, are of the paper's protocol.
+    Runs of older versions do not store the size of their split: they follow the paper's protocol.
     """
-    other = {(run.replica, run.split_checksum): run for run in theirs.done}
-    pairs = [(run, other[key]) for run in ours.done if (key := (run.replica, run.split_checksum)) in other]
-    sized = [first if first.train_graphs else second for first, second in pairs]  # of one split: either may say
+    their_run = {(run.replica, run.split_checksum): run for run in theirs.done}
+    pairs = [(run, their_run[key]) for run in ours.done if (key := (run.replica, run.split_checksum)) in their_run]
+    sized = [first if first.train_graphs else second for first, second in pairs]  # same split: either may know its size
     ratios = [run.test_graphs / run.train_graphs if run.train_graphs else TEST_TO_TRAIN for run in sized]
     return fmean(ratios) if ratios else TEST_TO_TRAIN
 
@@ -283,26 +286,26 @@ def _test_to_train(ours: Result, theirs: Result) -> float:
 def _order(key: tuple[str, str, str]) -> tuple[Any, ...]:
     dataset, recipe, method = key
     known = list(paper.REPORTED)
-    place = known.index(dataset) if dataset in known else len(known)
-    return place, dataset, recipe, _method_order(method)
+    position = known.index(dataset) if dataset in known else len(known)
+    return position, dataset, recipe, _method_order(method)
 
 
 def _method_order(method: str) -> tuple[int, str]:
-    return (ORDER.index(method) if method in ORDER else len(ORDER)), method
+    return (METHOD_ORDER.index(method) if method in METHOD_ORDER else len(METHOD_ORDER)), method
 
 
-def _at(values: Any, index: int) -> float | None:
+def _value_at(values: Any, index: int) -> float | None:
     return values[index] if values is not None and index < len(values) else None
 
 
-def _band(rows: Sequence[Sequence[float | None]]) -> NDArray[np.float64]:
-    """Percentiles of each column [3, columns] of rows that may be shorter and have gaps; NaN where nothing is."""
+def _percentiles(rows: Sequence[Sequence[float | None]]) -> NDArray[np.float64]:
+    """Percentiles of each column [3, columns] of rows that may be shorter and have gaps; NaN for empty columns."""
     width = max((len(row) for row in rows), default=0)
     table = np.full((len(rows), width), np.nan)
-    for at, row in enumerate(rows):
-        table[at, : len(row)] = [np.nan if value is None else value for value in row]
-    band = np.full((len(BAND), width), np.nan)
-    there = np.isfinite(table).any(0) if len(rows) else np.zeros(width, bool)
-    if there.any():
-        band[:, there] = np.nanpercentile(table[:, there], BAND, axis=0)
+    for index, row in enumerate(rows):
+        table[index, : len(row)] = [np.nan if value is None else value for value in row]
+    band = np.full((len(PERCENTILES), width), np.nan)
+    has_values = np.isfinite(table).any(0) if len(rows) else np.zeros(width, bool)
+    if has_values.any():
+        band[:, has_values] = np.nanpercentile(table[:, has_values], PERCENTILES, axis=0)
     return band

@@ -1,4 +1,4 @@
-"""Which runs are of the same data: a name may have stood for other graphs, or a file of splits for other splits."""
+"""Separate runs of different data with the same name: other graphs, or other splits from the same file name."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
@@ -9,7 +9,7 @@ from compool.study.store import Run
 
 
 class _Kind(NamedTuple):
-    """What may differ under one name."""
+    """What may differ under the same name."""
 
     word: str
     checksum: Callable[[Run], str]
@@ -24,10 +24,10 @@ _KINDS = (
 
 
 def separate_data(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
-    """Name the data set of runs so that other data, or other splits from a file of the same name, are another data set.
+    """Rename the data set of runs on other data, or with other splits from a file of the same name.
 
-    The data with most runs keep the name; of equals, those of the latest run. Runs without a checksum, which older
-    versions stored, belong to these.
+    The data with most runs keep the name; of equals, those of the latest run. Runs of older versions, which have no
+    checksum, count as these.
 
     Returns:
         The runs in the same order, and a warning for each data set that was renamed or that has runs without a

@@ -1,4 +1,4 @@
-"""How sure a difference between two methods is.
+"""Tests of the difference between two methods.
 
 The paper compares 100 test accuracies of each method by a t-test, as if they were independent. They are not: random
 splits of one data set overlap, so that this test finds differences too easily. The corrected resampled t-test (Nadeau
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-LEVEL = 0.05  # of significance, as in the paper
-TEST_TO_TRAIN = 1 / 8  # graphs that test, for each that trains, in the paper's 80/10/10 splits
+SIGNIFICANCE = 0.05  # level, as in the paper
+TEST_TO_TRAIN = 1 / 8  # ratio of test to training graphs in the paper's 80/10/10 splits
 
 
 class Summary(NamedTuple):
@@ -20,23 +20,23 @@ class Summary(NamedTuple):
 
     mean: float
     std: float
-    number: int
+    num_values: int
 
 
-def describe(values: Sequence[float]) -> Summary:
-    """Mean, standard deviation and number of some values.
+def summarize(values: Sequence[float]) -> Summary:
+    """Mean, standard deviation and number of values.
 
     Example:
-        >>> describe([0.7, 0.8, 0.9])
-        Summary(mean=0.8, std=0.1, number=3)
+        >>> summarize([0.7, 0.8, 0.9])
+        Summary(mean=0.8, std=0.1, num_values=3)
     """
     if not values:
         raise ValueError("values must hold at least one number, got none")
-    spread = stdev(values) if len(values) > 1 else 0.0
-    return Summary(round(fmean(values), 12), round(spread, 12), len(values))  # so that equal values give exactly 0
+    std = stdev(values) if len(values) > 1 else 0.0
+    return Summary(round(fmean(values), 12), round(std, 12), len(values))  # so that equal values give exactly 0
 
 
-def t_test(one: Summary, other: Summary) -> float | None:
+def t_test(first: Summary, second: Summary) -> float | None:
     """The p-value of the paper's two-tailed t-test for independent samples of equal variance; None for single values.
 
     Example:
@@ -45,11 +45,11 @@ def t_test(one: Summary, other: Summary) -> float | None:
     """
     from scipy import stats
 
-    if one.number < 2 or other.number < 2:
+    if first.num_values < 2 or second.num_values < 2:
         return None
-    if one.std == other.std == 0:
-        return 1.0 if one.mean == other.mean else 0.0
-    return float(stats.ttest_ind_from_stats(*one, *other).pvalue)
+    if first.std == second.std == 0:
+        return 1.0 if first.mean == second.mean else 0.0
+    return float(stats.ttest_ind_from_stats(*first, *second).pvalue)
 
 
 class Corrected(NamedTuple):
@@ -67,8 +67,8 @@ def corrected_t_test(differences: Sequence[float], ratio: float = TEST_TO_TRAIN)
     The variance of the mean of n differences is taken as (1/n + ratio) times theirs, not 1/n times.
 
     Args:
-        differences: of the accuracies of two methods, one a split.
-        ratio: how many graphs test for each that trains.
+        differences: of the accuracies of two methods, one per split.
+        ratio: of test to training graphs.
 
     Example:
         >>> corrected_t_test([0.01, 0.02, 0.03], ratio=1 / 8)
@@ -78,12 +78,12 @@ def corrected_t_test(differences: Sequence[float], ratio: float = TEST_TO_TRAIN)
 
     if len(differences) < 2:
         return None
-    mean, std, number = describe(differences)
-    error = std * math.sqrt(1 / number + ratio)
+    mean, std, num_values = summarize(differences)
+    error = std * math.sqrt(1 / num_values + ratio)
     if error == 0:
         return Corrected(mean, 1.0 if mean == 0 else 0.0, mean, mean)
-    margin = error * float(stats.t.ppf(1 - LEVEL / 2, number - 1))
-    p_value = 2 * float(stats.t.sf(abs(mean) / error, number - 1))
+    margin = error * float(stats.t.ppf(1 - SIGNIFICANCE / 2, num_values - 1))
+    p_value = 2 * float(stats.t.sf(abs(mean) / error, num_values - 1))
     return Corrected(mean, p_value, mean - margin, mean + margin)
 
 
@@ -104,18 +104,18 @@ def wilcoxon(differences: Sequence[float]) -> float | None:
     return float(stats.wilcoxon(signed).pvalue)
 
 
-def effect_size(one: Summary, other: Summary) -> float | None:
+def effect_size(first: Summary, second: Summary) -> float | None:
     """Cohen's d: the difference of means in standard deviations, pooled; None where these are 0.
 
     Example:
         >>> effect_size(Summary(74.0, 3.0, 10), Summary(71.0, 3.0, 10))
         1.0
     """
-    freedom = one.number + other.number - 2
+    freedom = first.num_values + second.num_values - 2
     if freedom < 1:
         return None
-    pooled = ((one.number - 1) * one.std**2 + (other.number - 1) * other.std**2) / freedom
-    return (one.mean - other.mean) / math.sqrt(pooled) if pooled > 0 else None
+    pooled = ((first.num_values - 1) * first.std**2 + (second.num_values - 1) * second.std**2) / freedom
+    return (first.mean - second.mean) / math.sqrt(pooled) if pooled > 0 else None
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -125,18 +125,18 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         >>> holm([0.01, 0.04, None, 0.03])
         [0.03, 0.06, None, 0.06]
     """
-    given = sorted((value, at) for at, value in enumerate(p_values) if value is not None)
+    given = sorted((value, index) for index, value in enumerate(p_values) if value is not None)
     corrected: list[float | None] = [None] * len(p_values)
     largest = 0.0
-    for rank, (value, at) in enumerate(given):
+    for rank, (value, index) in enumerate(given):
         largest = max(largest, min(1.0, value * (len(given) - rank)))
-        corrected[at] = largest
+        corrected[index] = largest
     return corrected
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two methods on one data set: `one` against `other`."""
+    """Two methods on a data set, the first against the second."""
 
     t: float | None
     """p-value of the paper's t-test."""
@@ -146,35 +146,35 @@ class Comparison:
     wilcoxon: float | None
     effect: float | None
     ratio: float = TEST_TO_TRAIN
-    """Graphs that test, for each that trains, as the corrected test takes them."""
+    """Of test to training graphs, for the corrected test."""
 
 
 def compare(
-    one: Sequence[float],
-    other: Sequence[float],
+    first: Sequence[float],
+    second: Sequence[float],
     pairs: Sequence[tuple[float, float]],
     ratio: float = TEST_TO_TRAIN,
 ) -> Comparison:
     """Compare two methods.
 
     Args:
-        one: test accuracies of the one.
-        other: test accuracies of the other.
+        first: test accuracies of the first method.
+        second: test accuracies of the second method.
         pairs: test accuracies of both on the same splits.
-        ratio: how many graphs test for each that trains, in these splits.
+        ratio: of test to training graphs in these splits.
 
     Example:
         >>> compare([0.7, 0.8], [0.6, 0.6], [(0.7, 0.6), (0.8, 0.6)]).corrected.difference
         0.15
     """
-    differences = [mine - theirs for mine, theirs in pairs]
-    mine, theirs = describe(one), describe(other)
+    differences = [ours - theirs for ours, theirs in pairs]
+    ours, theirs = summarize(first), summarize(second)
     return Comparison(
-        t_test(mine, theirs),
+        t_test(ours, theirs),
         len(pairs),
         corrected_t_test(differences, ratio),
         wilcoxon(differences),
-        effect_size(mine, theirs),
+        effect_size(ours, theirs),
         ratio,
     )
 
@@ -187,24 +187,24 @@ class Ranking(NamedTuple):
     critical_difference: float
 
 
-def ranking(accuracies: Sequence[Sequence[float]]) -> Ranking:
+def rank_methods(accuracies: Sequence[Sequence[float]]) -> Ranking:
     """Rank methods (columns) over data sets (rows), as Demšar (2006) proposes.
 
     Two methods differ at the 0.05 level if their average ranks do by more than the critical difference.
 
     Example:
-        >>> found = ranking([[0.9, 0.8, 0.7], [0.9, 0.8, 0.7], [0.8, 0.9, 0.7], [0.9, 0.8, 0.7]])
-        >>> found.ranks, round(found.critical_difference, 3)
+        >>> ranking = rank_methods([[0.9, 0.8, 0.7], [0.9, 0.8, 0.7], [0.8, 0.9, 0.7], [0.9, 0.8, 0.7]])
+        >>> ranking.ranks, round(ranking.critical_difference, 3)
         ([1.25, 1.75, 3.0], 1.657)
     """
     from scipy import stats
 
-    number, methods = len(accuracies), len(accuracies[0])
-    if methods < 3:
-        raise ValueError(f"accuracies must have at least 3 methods, got {methods}")
+    num_datasets, num_methods = len(accuracies), len(accuracies[0])
+    if num_methods < 3:
+        raise ValueError(f"accuracies must have at least 3 methods, got {num_methods}")
     rows = [stats.rankdata([-value for value in row]) for row in accuracies]
     ranks = [float(fmean(column)) for column in zip(*rows, strict=True)]
-    quantile = float(stats.studentized_range.ppf(1 - LEVEL, methods, math.inf)) / math.sqrt(2)
+    quantile = float(stats.studentized_range.ppf(1 - SIGNIFICANCE, num_methods, math.inf)) / math.sqrt(2)
     tied = all(len(set(row)) == 1 for row in accuracies)
     p_value = 1.0 if tied else float(stats.friedmanchisquare(*zip(*accuracies, strict=True)).pvalue)
-    return Ranking(ranks, p_value, quantile * math.sqrt(methods * (methods + 1) / (6 * number)))
+    return Ranking(ranks, p_value, quantile * math.sqrt(num_methods * (num_methods + 1) / (6 * num_datasets)))

@@ -1,4 +1,4 @@
-"""The paper's tables from the runs, with its own figures beside ours, and the table that it lacks."""
+"""The paper's tables from the runs, with the paper's numbers beside ours, and more tables."""
 
 from dataclasses import replace
 from statistics import median
@@ -8,7 +8,7 @@ from compool.data import paper
 from compool.report.formats import Cell, Table
 from compool.report.pick import PICKS
 from compool.report.results import OURS, Result, Row, Study
-from compool.report.statistics import LEVEL, TEST_TO_TRAIN, Summary
+from compool.report.statistics import SIGNIFICANCE, TEST_TO_TRAIN, Summary
 
 NOTHING = Cell("–", "muted")
 
@@ -21,15 +21,17 @@ def tables(study: Study) -> list[Table]:
         >>> [table.name for table in tables(collect([]))]
         ['accuracy', 'p-values', 'parameters', 'pooling']
     """
-    found = [accuracy(study.compared), *instead(study), p_values(study), parameters(study.compared), pooling(study)]
-    return found if any(row.dataset in paper.REPORTED for row in study.rows) else [_without_paper(one) for one in found]
+    compared = study.compared
+    made = [accuracy(compared), *replacement_tables(study), p_values(study), parameters(compared), pooling(study)]
+    in_paper = any(row.dataset in paper.REPORTED for row in study.rows)
+    return made if in_paper else [_without_paper(table) for table in made]
 
 
 def _without_paper(table: Table) -> Table:
-    """A table of data sets that the paper has not, without columns for what it reports."""
-    there = [at for at, heading in enumerate(table.header) if heading != "paper"]
-    rows = tuple(tuple(row[at] for at in there) for row in table.rows)
-    return replace(table, header=tuple(table.header[at] for at in there), rows=rows)
+    """A table without the columns of the paper's numbers, for data sets that are not in the paper."""
+    columns = [column for column, heading in enumerate(table.header) if heading != "paper"]
+    rows = tuple(tuple(row[column] for column in columns) for row in table.rows)
+    return replace(table, header=tuple(table.header[column] for column in columns), rows=rows)
 
 
 def accuracy(study: Study) -> Table:
@@ -37,40 +39,40 @@ def accuracy(study: Study) -> Table:
     header = ["data set"]
     for method in study.methods:
         header += [method, "paper"]
-    numbers = {one.accuracy.number for row in study.rows for one in row.results.values() if one.accuracy}
-    most = max(numbers, default=0)
+    counts = {result.accuracy.num_values for row in study.rows for result in row.results.values() if result.accuracy}
+    max_runs = max(counts, default=0)
     rows, records = [], []
     for row in study.rows:
         cells = [Cell(row.title)]
         for method in study.methods:
             result = row.results.get(method)
             mark = ("bold" if len(row.best) == 1 else "underline") if method in row.best else ""
-            found, reported = result.accuracy if result else None, row.reported(method)
-            fewer = f" ({found.number})" if found and found.number < most else ""
-            cells.append(Cell(spread(found) + fewer, mark) if found else NOTHING)
+            summary, reported = result.accuracy if result else None, row.reported(method)
+            fewer = f" ({summary.num_values})" if summary and summary.num_values < max_runs else ""
+            cells.append(Cell(format_summary(summary) + fewer, mark) if summary else NOTHING)
             cells.append(Cell(f"{reported.mean:.1f} ± {reported.std:.1f}", "muted") if reported else NOTHING)
-            if result and found:
+            if result and summary:
                 records.append(
                     _key(row, method)
-                    | {"runs": found.number, "mean": found.mean, "std": found.std, "best": mark}
+                    | {"runs": summary.num_values, "mean": summary.mean, "std": summary.std, "best": mark}
                     | {"paper_mean": reported and reported.mean, "paper_std": reported and reported.std}
                 )
         rows.append(tuple(cells))
-    runs = f"{most} runs" + (" (fewer: the number in brackets)" if len(numbers) > 1 else "")
+    runs = f"{max_runs} runs" + (" (fewer: the number in brackets)" if len(counts) > 1 else "")
     note = (
-        f"Test accuracy in percent, mean ± standard deviation over {runs}, {PICKS[study.pick]}. Bold:"
-        f" better than every other method here by the paper's t-test at {LEVEL}; underlined: not told from the best."
+        f"Test accuracy in percent, mean ± standard deviation over {runs}, {PICKS[study.pick]}. Bold: better than "
+        f"every other method here by the paper's t-test at {SIGNIFICANCE}; underlined: not told from the best."
     )
     return Table("accuracy", "Accuracy", tuple(header), tuple(rows), note, tuple(records))
 
 
-def instead(study: Study) -> list[Table]:
+def replacement_tables(study: Study) -> list[Table]:
     """Test accuracies of our networks with other pooling layers, or none; no table if there are no such runs."""
-    if not study.instead.rows:
+    if not study.replacements.rows:
         return []
-    found = _without_paper(accuracy(study.instead))
-    note = f"The networks of {OURS}, with other layers in place of its pooling, or none. {found.note}"
-    return [replace(found, name="instead", title="Other pooling in the same networks", note=note)]
+    table = _without_paper(accuracy(study.replacements))
+    note = f"The networks of {OURS}, with other layers in place of its pooling, or none. {table.note}"
+    return [replace(table, name="instead", title="Other pooling in the same networks", note=note)]
 
 
 def p_values(study: Study) -> Table:
@@ -78,34 +80,35 @@ def p_values(study: Study) -> Table:
     header = ("data set", "against", "splits", "points", "95 % interval", "p", "Holm", "Wilcoxon", "t-test")
     rows, records = [], []
     for row in study.rows:
-        for method, found in row.comparisons.items():
+        for method, comparison in row.comparisons.items():
             reported = row.reported(method)
             published = reported.p_value if reported else None
-            corrected, holm = found.corrected, study.holm[row.dataset, row.recipe, method]
+            corrected, holm = comparison.corrected, study.holm_p_values[row.dataset, row.recipe, method]
             interval = f"{_signed(corrected.low)} … {_signed(corrected.high)}" if corrected else "–"
-            cells = [row.title, method, str(found.pairs), _signed(corrected.difference) if corrected else "–", interval]
-            tests = (corrected.p_value if corrected else None, holm, found.wilcoxon, found.t)
+            points = _signed(corrected.difference) if corrected else "–"
+            cells = [row.title, method, str(comparison.pairs), points, interval]
+            tests = (corrected.p_value if corrected else None, holm, comparison.wilcoxon, comparison.t)
             rows.append(
                 (
                     *map(Cell, cells),
-                    *(Cell(_p(value), "bold" if value is not None and value < LEVEL else "") for value in tests),
+                    *(Cell(_p(value), "bold" if value is not None and value < SIGNIFICANCE else "") for value in tests),
                     Cell(_p(published), "muted"),
-                    Cell("–" if found.effect is None else _signed(found.effect, 2)),
+                    Cell("–" if comparison.effect is None else _signed(comparison.effect, 2)),
                 )
             )
             records.append(
                 _key(row, method)
-                | {"pairs": found.pairs, "difference": corrected and corrected.difference}
+                | {"pairs": comparison.pairs, "difference": corrected and corrected.difference}
                 | {"low": corrected and corrected.low, "high": corrected and corrected.high}
-                | {"p_corrected": tests[0], "p_holm": holm, "p_wilcoxon": found.wilcoxon, "p_t_test": found.t}
-                | {"p_paper": published, "effect_size": found.effect}
+                | {"p_corrected": tests[0], "p_holm": holm, "p_wilcoxon": comparison.wilcoxon, "p_t_test": comparison.t}
+                | {"p_paper": published, "effect_size": comparison.effect}
             )
     note = (
         "Component pooling less the other method, in points of accuracy, on the splits that both were tested on; only "
-        "t-test and d take all runs. p: of the corrected resampled t-test, which "
-        f"allows for splits that overlap (test to training graphs: {_ratios(study)}), as does the interval; Holm: "
-        "that p-value corrected for several data sets; Wilcoxon, t-test: p-values of these tests, the latter the "
-        f"paper's, which take runs as independent; paper: what it reports; d: Cohen's effect size. Bold: below {LEVEL}."
+        "t-test and d take all runs. p: of the corrected resampled t-test, which allows for splits that overlap (test "
+        f"to training graphs: {_ratios(study)}), as does the interval; Holm: that p-value corrected for several data "
+        "sets; Wilcoxon, t-test: p-values of these tests, the latter the paper's, which take runs as independent; "
+        f"paper: what it reports; d: Cohen's effect size. Bold: below {SIGNIFICANCE}."
     )
     if not rows:
         note = f"There is nothing to compare: that takes runs of {OURS} and of another method on one data set."
@@ -141,7 +144,7 @@ def parameters(study: Study) -> Table:
 
 
 def pooling(study: Study) -> Table:
-    """How much each method pools, and what a run costs."""
+    """How much each method pools, and the cost of a run."""
     header = ("data set", "method", "runs", "failed", "nodes kept, %", "epoch picked", "seconds a run", "runs a block")
     rows, records = [], []
     for row in study.rows:
@@ -151,11 +154,12 @@ def pooling(study: Study) -> Table:
             blocks = sorted({run.block for run in result.runs})
             block = str(blocks[0]) if len(blocks) == 1 else f"{blocks[0]}–{blocks[-1]}"
             epochs = result.runs[0].settings.get("epochs")
-            at = f"{median(picked):.0f}" + (f" of {epochs}" if epochs else "") if picked else "–"
-            cells = (row.title, method, len(result.runs), result.failed, kept or "–", at, _seconds(result), block)
+            epoch = f"{median(picked):.0f}" + (f" of {epochs}" if epochs else "") if picked else "–"
+            cells = (row.title, method, len(result.runs), result.failed, kept or "–", epoch, _seconds(result), block)
             failed = Cell(str(result.failed), "bold" if result.failed else "muted")
-            rows.append(tuple(failed if at == 3 else Cell(str(cell)) for at, cell in enumerate(cells)))
-            levels = {f"kept_percent_{at}": value for at, value in enumerate([*result.kept, None, None, None][:3], 1)}
+            rows.append(tuple(failed if column == 3 else Cell(str(cell)) for column, cell in enumerate(cells)))
+            shares = [*result.kept, None, None, None][:3]
+            levels = {f"kept_percent_{level}": share for level, share in enumerate(shares, 1)}
             record: dict[str, Any] = {"runs": len(result.runs), "failed": result.failed, "seconds": result.seconds}
             record |= {"median_epoch": median(picked) if picked else None}
             records.append(_key(row, method) | record | levels)
@@ -167,18 +171,18 @@ def pooling(study: Study) -> Table:
     return Table("pooling", "Nodes kept and cost", header, tuple(rows), note, tuple(records), texts=2)
 
 
-def spread(found: Summary) -> str:
-    """Mean ± standard deviation; the mean alone of a single value.
+def format_summary(summary: Summary) -> str:
+    """Mean ± standard deviation; only the mean of a single value.
 
     Example:
-        >>> spread(Summary(74.71, 3.92, 100)), spread(Summary(74.71, 0.0, 1))
+        >>> format_summary(Summary(74.71, 3.92, 100)), format_summary(Summary(74.71, 0.0, 1))
         ('74.7 ± 3.9', '74.7')
     """
-    return f"{found.mean:.1f} ± {found.std:.1f}" if found.number > 1 else f"{found.mean:.1f}"
+    return f"{summary.mean:.1f} ± {summary.std:.1f}" if summary.num_values > 1 else f"{summary.mean:.1f}"
 
 
 def _ratios(study: Study) -> str:
-    """Graphs that test, for each that trains, over all comparisons."""
+    """The ratios of test to training graphs of all comparisons."""
     ratios = sorted(
         {comparison.ratio for row in study.rows for comparison in row.comparisons.values()} or {TEST_TO_TRAIN}
     )
@@ -191,7 +195,7 @@ def _key(row: Row, method: str) -> dict[str, Any]:
 
 
 def _change(counts: dict[str, int], method: str) -> float | None:
-    """How many percent more parameters component pooling has than the method."""
+    """By how many percent component pooling has more parameters than the method."""
     if method == OURS or not counts.get(OURS) or not counts.get(method):
         return None
     return 100 * (counts[OURS] / counts[method] - 1)

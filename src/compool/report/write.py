@@ -6,16 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from compool import data
-from compool._files import whole
+from compool._files import atomic_write
 from compool.data import tu
 from compool.report.drawing import draw
 from compool.report.figures import figures
 from compool.report.formats import as_csv, latex, markdown
-from compool.report.levels import LARGEST, Shown, look
+from compool.report.levels import MAX_DRAWN_NODES, InspectedGraph, inspect_graph
 from compool.report.networks import chosen_run, model_path, network_of, recipe_of, require_same_data
 from compool.report.page import graph_page, report_page
 from compool.report.pick import BEST
-from compool.report.plotting import save, write
+from compool.report.plotting import save_figure, write_figure
 from compool.report.results import Study, collect
 from compool.report.tables import tables
 from compool.study import planning
@@ -23,11 +23,11 @@ from compool.study.store import Store
 from compool.study.training import OnEpoch
 
 _log = logging.getLogger(__name__)
-GRAPHS = 3  # of a data set, to look into: the first of each of so many classes
+GRAPHS_PER_DATASET = 3  # to show: the first of each of this many classes
 
 
 def report_folder(store: Path) -> Path:
-    """Where the report of a study goes.
+    """The default folder of a study's report.
 
     Example:
         >>> report_folder(Path("results/study.sqlite")).as_posix()
@@ -45,14 +45,14 @@ def write_report(
     on_epoch: OnEpoch | None = None,
     pick: str = BEST,
 ) -> tuple[Study, Path]:
-    """Write the report of a study: tables, figures, and ``index.html``, last. What is there already is replaced.
+    """Write the report of a study: tables, figures, and finally ``index.html``. Existing files are replaced.
 
     Args:
         store: the study's file.
         out: the folder to write to; by default one beside the store.
-        folder: where data sets are, to look into graphs.
-        train: train a network for each data set that has none kept, to look into its graphs.
-        on_status: called with what is being done.
+        folder: where data sets are, to show graphs.
+        train: train a network for each data set that has none stored, to show its graphs.
+        on_status: called with the current step, in words.
         on_epoch: called after each epoch of such a training.
         pick: which epoch of a training counts: see :data:`~compool.report.pick.PICKS`.
 
@@ -75,54 +75,55 @@ def write_report(
             write_text(out / "tables" / f"{table.name}.{ending}", text)
     for name, figure in figures(study):
         on_status(f"drawing {name}")
-        save(figure, out / "figures", name)
-    shown, notes = _graphs(store, collect(runs), folder, train, on_status, on_epoch)  # networks are of the best epoch
-    write_text(out / "index.html", report_page(study, made, shown, store.name, notes))
+        save_figure(figure, out / "figures", name)
+    best = collect(runs)  # networks are of the best epoch
+    inspected, notes = _inspect_graphs(store, best, folder, train, on_status, on_epoch)
+    write_text(out / "index.html", report_page(study, made, inspected, store.name, notes))
     return replace(study, warnings=(*study.warnings, *(notes if train else ()))), out / "index.html"
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file; there is no half-written one at any time.
+    """Write a text file completely or not at all.
 
     Example:
         >>> write_text(getfixture("tmp_path") / "note.txt", "done")
     """
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
-def save_graph(shown: Shown, path: Path) -> None:
-    """Write one graph as a page (``.html``) or a picture (``.png``, ``.svg``, ``.pdf``).
+def save_graph(graph: InspectedGraph, path: Path) -> None:
+    """Write a graph as a page (``.html``) or a picture (``.png``, ``.svg``, ``.pdf``).
 
     Example:
         >>> from compool import nn
-        >>> shown = look(nn.Network("PCL", 4, hidden=8, num_classes=3), data.communities(9), 0)
-        >>> save_graph(shown, getfixture("tmp_path") / "graph.svg")
+        >>> graph = inspect_graph(nn.Network("PCL", 4, hidden=8, num_classes=3), data.communities(9), 0)
+        >>> save_graph(graph, getfixture("tmp_path") / "graph.svg")
     """
     if path.suffix == ".html":
-        write_text(path, graph_page(shown))
+        write_text(path, graph_page(graph))
     else:
-        write(draw(shown), path)
+        write_figure(draw(graph), path)
 
 
-def _graphs(
+def _inspect_graphs(
     store: Path,
     study: Study,
     folder: Path | None,
     train: bool,
     on_status: Callable[[str], None],
     on_epoch: OnEpoch | None,
-) -> tuple[list[Shown], list[str]]:
-    """A few graphs of each data set whose network is kept, or is trained now; and what could not be shown."""
-    shown: list[Shown] = []
-    lacking: list[str] = []
+) -> tuple[list[InspectedGraph], list[str]]:
+    """A few graphs of each data set whose network is stored or trained now, and notes about graphs not shown."""
+    inspected: list[InspectedGraph] = []
+    untrained: list[str] = []
     notes = []
     for dataset in study.datasets:
         run = chosen_run(study, dataset)
         if run is None:
             continue
         if not train and not model_path(store, run).exists():
-            lacking.append(dataset)
+            untrained.append(dataset)
             continue
         try:
             recipe = recipe_of(run)
@@ -130,29 +131,31 @@ def _graphs(
             if name != "communities" and folder is None and name not in tu.available(tu.cache_folder()):
                 raise ValueError(f"{name} is not here; name its folder by --data")
             on_status(f"looking into {dataset}")
-            graphs = planning.load(recipe, folder)
+            graphs = planning.load_data(recipe, folder)
             require_same_data(run, graphs)
             network, about = network_of(run, store, folder, on_epoch)
             features = data.features(graphs, recipe.features)
-            shown += [look(network, graphs, index, features, about=about) for index in _examples(graphs)]
+            inspected += [inspect_graph(network, graphs, index, features, about=about) for index in _examples(graphs)]
         except (ValueError, OSError, RuntimeError) as error:
-            if isinstance(error, RuntimeError):  # nothing that the user did: the report goes on, but says where it was
+            if isinstance(error, RuntimeError):  # not the user's fault: continue the report, but log the traceback
                 _log.exception("the graphs of %s cannot be shown", dataset)
             notes.append(f"{dataset}: its graphs are not shown, as {error}.")
-    if lacking:
+    if untrained:
         notes.append(
-            f"No network is kept of {', '.join(lacking)}: compool report --graphs trains one of each, to look into."
+            f"No network is kept of {', '.join(untrained)}: compool report --graphs trains one of each, to look into."
         )
-    return shown, notes
+    return inspected, notes
 
 
 def _examples(graphs: data.GraphSet) -> Sequence[int]:
-    """The first graph of each of the first few classes that is not too large to be drawn quickly."""
+    """For each of the first few classes, the first graph that is small enough to be drawn quickly."""
     sizes = graphs.node_ptr[1:] - graphs.node_ptr[:-1]
-    found = []
-    for label in range(min(GRAPHS, graphs.num_classes)):
+    examples = []
+    for label in range(min(GRAPHS_PER_DATASET, graphs.num_classes)):
         members = [
-            index for index in range(len(graphs)) if graphs.y[index] == label and 1 < sizes[index] <= LARGEST // 10
+            index
+            for index in range(len(graphs))
+            if graphs.y[index] == label and 1 < sizes[index] <= MAX_DRAWN_NODES // 10
         ]
-        found += members[:1]
-    return found
+        examples += members[:1]
+    return examples

@@ -1,7 +1,7 @@
-"""Checkpoints of trainings, from which an interrupted one resumes.
+"""Checkpoints, from which interrupted trainings resume.
 
 Each block has a file in a folder beside the store. It is replaced from time to time, and removed when its runs are
-stored. This module does not import torch, so that plans are made quickly.
+stored. This module does not import torch, so that planning is quick.
 """
 
 import hashlib
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _log = logging.getLogger(__name__)
-EVERY = 60.0  # seconds between two writings: what an interruption costs
-SHARE = 0.02  # of the time, at most, that goes into writing
+WRITE_INTERVAL = 60.0  # seconds between two writes: what an interruption costs
+MAX_WRITE_SHARE = 0.02  # of the time that goes into writing
 
 Members = tuple[tuple[str, int], ...]
-"""What is trained in a block: the recipe's checksum and the replica of each."""
+"""The runs of a block: the recipe's checksum and the replica of each."""
 
 
 class Interrupted(NamedTuple):
@@ -33,54 +33,58 @@ class Interrupted(NamedTuple):
 
     members: Members
     epochs: int
-    """How many are done."""
+    """How many epochs are done."""
 
 
-def folder(store: Path) -> Path:
-    """Where the trainings of a store are, while they are under way."""
+def folder_of(store: Path) -> Path:
+    """The folder of a store's checkpoints."""
     return store.with_name(f"{store.name}-checkpoints")
 
 
-def file(folder: Path, members: Members, seed: int, device: str) -> Path:
-    """The file of a training, by what is trained, and where."""
+def file_of(folder: Path, members: Members, seed: int, device: str) -> Path:
+    """The checkpoint of a training, by its members, seed and device."""
     digest = hashlib.sha256(json.dumps([members, seed, device]).encode())
     return folder / f"{digest.hexdigest()[:16]}.safetensors"
 
 
 def interrupted(folder: Path, seed: int, device: str) -> list[Interrupted]:
-    """The trainings of a seed on a device that are not finished, small ones first: a larger one may not have fitted."""
-    here = (
-        found for path, at, found in _all(folder) if at == seed and path == file(folder, found.members, seed, device)
-    )
-    return sorted(here, key=lambda found: len(found.members))
+    """The unfinished trainings of a seed on a device, small ones first: a larger one may not have fit in memory."""
+    unfinished = [
+        training
+        for path, training_seed, training in _all(folder)
+        if training_seed == seed and path == file_of(folder, training.members, seed, device)
+    ]
+    return sorted(unfinished, key=lambda training: len(training.members))
 
 
 def remove(folder: Path, members: Members, seed: int) -> None:
-    """Remove the checkpoints of trainings of any of these runs, which are stored."""
-    useless = {file(folder, members, seed, device) for device in ("cpu", "cuda")}  # whatever is in them
-    useless |= {path for path, at, found in _all(folder) if at == seed and not {*members}.isdisjoint(found.members)}
-    _remove(folder, useless)
+    """Remove the checkpoints of all trainings that include any of these runs, which are stored."""
+    obsolete = {file_of(folder, members, seed, device) for device in ("cpu", "cuda")}  # even if they cannot be read
+    obsolete |= {
+        path
+        for path, training_seed, training in _all(folder)
+        if training_seed == seed and not {*members}.isdisjoint(training.members)
+    }
+    _remove(folder, obsolete)
 
 
 def remove_stored(folder: Path, store: Store) -> None:
-    """Remove the trainings all of whose runs are stored: a process that is killed right after storing them leaves its
-    checkpoint.
-    """
-    useless = set()
-    for path, seed, found in _all(folder):
+    """Remove the checkpoints whose runs are all stored: a process that is killed right after storing leaves one."""
+    obsolete = set()
+    for path, seed, training in _all(folder):
         data, splits = _data_and_splits(path)
-        there = {recipe: store.splits(recipe, seed, data) for recipe, _ in found.members}
-        members = zip(found.members, splits, strict=False)
-        if len(splits) == len(found.members) and all(
-            split in there[recipe].get(replica, ()) for (recipe, replica), split in members
+        stored = {recipe: store.splits(recipe, seed, data) for recipe, _ in training.members}
+        members = zip(training.members, splits, strict=False)
+        if len(splits) == len(training.members) and all(
+            split in stored[recipe].get(replica, ()) for (recipe, replica), split in members
         ):
-            useless.add(path)
-    _remove(folder, useless)
+            obsolete.add(path)
+    _remove(folder, obsolete)
 
 
 def origin(data: str, splits: Sequence[str], *others: Any) -> str:
-    """What a training depends on beside its recipes and seed, as one string: the checksum of its data, that of the
-    split of each replica, and whatever else.
+    """What a training depends on beside its recipes and seed, as a string: the checksum of its data, that of the split
+    of each replica, and anything else.
     """
     return json.dumps([data, splits, *others])
 
@@ -90,22 +94,22 @@ class Checkpoint:
 
     Args:
         path: the file; its folder need not exist.
-        members: what is trained.
-        seed: the study's.
+        members: the runs.
+        seed: the study's seed.
         origin: what :func:`origin` makes. A file of another origin is not used.
     """
 
     def __init__(self, path: Path, members: Members, seed: int, origin: str) -> None:
         self.path = path
         self.about = {"members": json.dumps(members), "seed": str(seed), "origin": origin}
-        self.earlier = 0.0
+        self.earlier_seconds = 0.0
         """The seconds that the training took in earlier processes."""
         self.began = self.written = time.monotonic()
-        self.wait = EVERY
+        self.wait = WRITE_INTERVAL
         self.warned = False
 
     def read(self) -> "dict[str, Tensor]":
-        """What :meth:`write` was given, in an earlier process perhaps; empty if there is nothing to resume from."""
+        """The state that :meth:`write` wrote, perhaps in an earlier process; empty if there is none to resume from."""
         from compool._tensors import read_tensors
 
         try:
@@ -114,7 +118,7 @@ class Checkpoint:
                 if any(notes.get(key) != value for key, value in self.about.items()):
                     raise ValueError("it is of other data, other versions, or another kind of device")
                 tensors = {name: tensor.clone() for name, tensor in read_tensors(opened).items()}
-                self.earlier = float(notes["seconds"])
+                self.earlier_seconds = float(notes["seconds"])
                 return tensors
         except FileNotFoundError:
             return {}
@@ -123,13 +127,13 @@ class Checkpoint:
             return {}
 
     def write(self, epochs: int, state: "Callable[[], Mapping[str, Tensor]]") -> None:
-        """Write the state after so many epochs, if it is time to."""
+        """Write the state after `epochs` epochs, if the last write is long enough ago."""
         from compool._tensors import write_tensors
 
         now = time.monotonic()
         if now - self.written < self.wait:
             return
-        notes = self.about | {"epochs": str(epochs), "seconds": str(self.earlier + now - self.began)}
+        notes = self.about | {"epochs": str(epochs), "seconds": str(self.earlier_seconds + now - self.began)}
         try:
             write_tensors(self.path, state(), notes)
         except (OSError, MemoryError) as error:  # the training is worth more
@@ -137,11 +141,11 @@ class Checkpoint:
                 _log.warning("%s cannot be written (%s); training continues without checkpoints", self.path, error)
             self.warned = True
         self.written = time.monotonic()
-        self.wait = max(EVERY, (self.written - now) / SHARE)
+        self.wait = max(WRITE_INTERVAL, (self.written - now) / MAX_WRITE_SHARE)
 
 
 def _all(folder: Path) -> Iterator[tuple[Path, int, Interrupted]]:
-    """Each file, its seed, and what it is of; without those that cannot be read."""
+    """Each checkpoint that can be read, its seed, and its training."""
     for path in sorted(folder.glob("[!.]*.safetensors")):
         with suppress(SafetensorError, OSError, ValueError, KeyError, TypeError):
             with safe_open(path, framework="np") as opened:
@@ -159,11 +163,11 @@ def _data_and_splits(path: Path) -> tuple[str, list[str]]:
     return "", []
 
 
-def _remove(folder: Path, useless: Iterable[Path]) -> None:
-    """Remove files, and what killed processes left of them; and the folder, if nothing else is in it."""
-    for path in useless:
-        for left in (path, *folder.glob(f".{path.stem}.*")):
-            _unlink(left)
+def _remove(folder: Path, obsolete: Iterable[Path]) -> None:
+    """Remove files, their temporary files that killed processes left, and the folder if it is empty then."""
+    for path in obsolete:
+        for leftover in (path, *folder.glob(f".{path.stem}.*")):
+            _unlink(leftover)
     with suppress(OSError):  # not empty
         folder.rmdir()
 

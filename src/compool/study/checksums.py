@@ -1,12 +1,12 @@
-"""A checksum of every stored run: SQLite has none, and would read a flipped bit as another number."""
+"""Checksums of stored runs: SQLite has none, and would read a flipped bit as another number."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from compool.study.columns import MAY_BE_EMPTY, REAL, WHOLE
+from compool.study.columns import FLOAT_MAXIMA, INTEGER_RANGES, OPTIONAL_COLUMNS
 
-COLUMN = "checksum"  # of the table, beside those of a run; empty in rows that an older version added
+CHECKSUM_COLUMN = "checksum"  # of the table, beside those of a run; empty in rows that an older version added
 
 
 def run_checksum(row: Mapping[str, Any]) -> str:
@@ -30,27 +30,27 @@ def run_checksum(row: Mapping[str, Any]) -> str:
     return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
 
-def intact(row: Mapping[str, Any], names: Iterable[str]) -> bool:
-    """Whether a stored row is as it was written; of a row without a checksum, whether it can be a run at all.
+def is_intact(row: Mapping[str, Any], names: Iterable[str]) -> bool:
+    """Whether a stored row matches its checksum; for a row without a checksum, whether its types are those of a run.
 
     Args:
         row: the columns of a table, text as bytes.
         names: the columns of a run.
     """
     try:
-        return row[COLUMN] in (b"", run_checksum({name: row[name] for name in names}).encode())
+        return row[CHECKSUM_COLUMN] in (b"", run_checksum({name: row[name] for name in names}).encode())
     except TypeError:
         return False
 
 
 def _content(name: str, value: Any) -> bytes:
-    """What is stored in a column, as bytes; none for the default."""
-    if value is None and name in MAY_BE_EMPTY:
+    """The value of a column as bytes; empty for the default."""
+    if value is None and name in OPTIONAL_COLUMNS:
         return b"NULL"
-    if name in WHOLE:
+    if name in INTEGER_RANGES:
         if type(value) is int:
             return b"%d" % value if value else b""
-    elif name in REAL:
+    elif name in FLOAT_MAXIMA:
         if type(value) is float:
             return repr(value).encode() if value else b""
     elif type(value) is bytes:

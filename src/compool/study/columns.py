@@ -1,4 +1,4 @@
-"""What each column of a run may hold, as text from outside, and how it is written for a spreadsheet."""
+"""The allowed values of each column of a run, and how they are written in CSV files."""
 
 import json
 import math
@@ -6,63 +6,63 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-JSON: dict[str, type] = {
+JSON_COLUMNS: dict[str, type] = {
     "settings": dict,
     "kept": list,
     "versions": dict,
     "curves": dict,
 }  # columns of nested values, and what they hold
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes what begins so for a formula
-MOST_REPLICAS = 10**7
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes what begins so for a formula
+MAX_REPLICAS = 10**7
 _EPOCHS = ("loss", "validation", "validation_loss", "test", "kept")  # curves with one entry per epoch
-WHOLE = {
+INTEGER_RANGES = {
     "seed": (0, 2**63 - 1),
-    "replica": (0, MOST_REPLICAS - 1),
+    "replica": (0, MAX_REPLICAS - 1),
     "epoch": (1, 10**9),
     "parameters": (1, 2**63 - 1),
     "block": (1, 2**31 - 1),
     "train_graphs": (0, 2**31 - 1),
     "test_graphs": (0, 2**31 - 1),
 }
-REAL = {"test": 1.0, "validation": 1.0, "seconds": 1e12}  # from 0 to this
-MAY_BE_EMPTY = ("epoch", "test", "validation")
+FLOAT_MAXIMA = {"test": 1.0, "validation": 1.0, "seconds": 1e12}  # from 0 to this
+OPTIONAL_COLUMNS = ("epoch", "test", "validation")
 _NOT_EMPTY = ("dataset", "method", "recipe", "recipe_checksum", "split_checksum")
 
 
-def guarded(text: str) -> str:
-    """A text as a cell of a CSV file, that no spreadsheet takes for a formula; :func:`unguarded` gives it back.
+def escape_cell(text: str) -> str:
+    """A text as a cell of a CSV file that no spreadsheet takes for a formula; :func:`unescape_cell` reverses it.
 
     Example:
-        >>> guarded("=1+1"), guarded("NCI1"), guarded("'s")
+        >>> escape_cell("=1+1"), escape_cell("NCI1"), escape_cell("'s")
         ("'=1+1", 'NCI1', "''s")
     """
-    return f"'{text}" if text.startswith((*FORMULA, "'")) else text
+    return f"'{text}" if text.startswith((*FORMULA_STARTS, "'")) else text
 
 
-def unguarded(cell: str) -> str:
-    """The text of a cell that :func:`guarded` made.
+def unescape_cell(cell: str) -> str:
+    """The text of a cell that :func:`escape_cell` made.
 
     Example:
-        >>> unguarded("'=1+1"), unguarded("NCI1"), unguarded("''s")
+        >>> unescape_cell("'=1+1"), unescape_cell("NCI1"), unescape_cell("''s")
         ('=1+1', 'NCI1', "'s")
     """
     return cell.removeprefix("'")
 
 
-def parsed(name: str, text: str) -> Any:
-    """The value of a column. A value that no run can have is a ValueError that says what is allowed.
+def parse_column(name: str, text: str) -> Any:
+    """The value of a column; a ValueError that says what is allowed if no run can have this value.
 
     Example:
-        >>> parsed("test", "0.75"), parsed("kept", "[0.5]"), parsed("epoch", "")
+        >>> parse_column("test", "0.75"), parse_column("kept", "[0.5]"), parse_column("epoch", "")
         (0.75, [0.5], None)
-        >>> parsed("test", "inf")
+        >>> parse_column("test", "inf")
         Traceback (most recent call last):
         ValueError: test is inf, but must be a number from 0 to 1
     """
-    if name in WHOLE or name in REAL:
-        return _number(name, text)
-    if name in JSON:
-        return _nested(name, text)
+    if name in INTEGER_RANGES or name in FLOAT_MAXIMA:
+        return _parse_number(name, text)
+    if name in JSON_COLUMNS:
+        return _parse_nested(name, text)
     if not text and name in _NOT_EMPTY:
         raise ValueError(f"{name} is empty")
     if name == "status" and text not in ("done", "failed"):
@@ -75,12 +75,12 @@ def parsed(name: str, text: str) -> Any:
     return text
 
 
-def _number(name: str, text: str) -> int | float | None:
+def _parse_number(name: str, text: str) -> int | float | None:
     if not text:
-        if name in MAY_BE_EMPTY:
+        if name in OPTIONAL_COLUMNS:
             return None
         raise ValueError(f"{name} is empty")
-    kind, (low, high) = (int, WHOLE[name]) if name in WHOLE else (float, (0, REAL[name]))
+    kind, (low, high) = (int, INTEGER_RANGES[name]) if name in INTEGER_RANGES else (float, (0, FLOAT_MAXIMA[name]))
     try:
         value = kind(text)
     except ValueError:
@@ -90,31 +90,31 @@ def _number(name: str, text: str) -> int | float | None:
     return value
 
 
-def _nested(name: str, text: str) -> Any:
+def _parse_nested(name: str, text: str) -> Any:
     allowed, allows = _NESTED[name]
     try:
         value = json.loads(text, parse_constant=_refuse)  # NaN and Infinity are not JSON
         text.encode(), json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair cannot be written
     except (ValueError, RecursionError):
         raise _wrong(name, text, f"JSON: {allowed}") from None
-    if not isinstance(value, JSON[name]) or not allows(value):
+    if not isinstance(value, JSON_COLUMNS[name]) or not allows(value):
         raise _wrong(name, text, allowed)
     return value
 
 
-def _settings(value: dict[str, Any]) -> bool:
+def _are_settings(value: dict[str, Any]) -> bool:
     return all(setting is None or isinstance(setting, str | bool) or _finite(setting) for setting in value.values())
 
 
-def _kept(value: list[Any]) -> bool:
+def _are_shares(value: list[Any]) -> bool:
     return all(_finite(share) and 0 <= share <= 1 for share in value)
 
 
-def _versions(value: dict[str, Any]) -> bool:
+def _are_versions(value: dict[str, Any]) -> bool:
     return all(isinstance(version, str) for version in value.values())
 
 
-def _curves(value: dict[str, Any]) -> bool:
+def _are_curves(value: dict[str, Any]) -> bool:
     if not all(isinstance(curve, list) for curve in value.values()):
         return False
     for name, curve in value.items():
@@ -139,13 +139,13 @@ def _refuse(constant: str) -> None:
 
 
 def _wrong(name: str, text: str, allowed: str) -> ValueError:
-    shown = text if len(text) <= 60 else f"{text[:57]}..."
-    return ValueError(f"{name} is {shown or 'empty'}, but must be {allowed}")
+    excerpt = text if len(text) <= 60 else f"{text[:57]}..."
+    return ValueError(f"{name} is {excerpt or 'empty'}, but must be {allowed}")
 
 
 _NESTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "settings": ("an object of text, numbers, true, false and null", _settings),
-    "kept": ("a list of numbers from 0 to 1", _kept),
-    "versions": ("an object of text", _versions),
-    "curves": ("an object of lists of numbers, one entry per epoch", _curves),
+    "settings": ("an object of text, numbers, true, false and null", _are_settings),
+    "kept": ("a list of numbers from 0 to 1", _are_shares),
+    "versions": ("an object of text", _are_versions),
+    "curves": ("an object of lists of numbers, one entry per epoch", _are_curves),
 }

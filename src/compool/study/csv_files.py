@@ -9,22 +9,21 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TextIO
 
-from compool.study.columns import JSON, guarded, parsed, unguarded
-from compool.study.store import Run
+from compool.study.columns import JSON_COLUMNS, escape_cell, parse_column, unescape_cell
+from compool.study.runs import TEXT_COLUMNS, Run
 
-_TEXT = [field.name for field in fields(Run) if field.type is str]
 _GUARDED_SINCE = "data_checksum"  # files without this column are older than the guard of their text
 
 
 def write_csv(runs: Iterable[Run], file: TextIO, curves: bool = True) -> None:
-    """Write runs, one per line; what is nested as JSON, and no text that a spreadsheet would take for a formula."""
+    """Write runs, one per line; nested values as JSON, and text such that no spreadsheet takes it for a formula."""
     names = [field.name for field in fields(Run) if curves or field.name != "curves"]
     writer = csv.DictWriter(file, names, extrasaction="ignore")
     writer.writeheader()
     for run in runs:
         row = vars(run)
-        nested = {name: json.dumps(row[name], separators=(",", ":")) for name in JSON}
-        writer.writerow(row | nested | {name: guarded(row[name]) for name in _TEXT})
+        nested = {name: json.dumps(row[name], separators=(",", ":")) for name in JSON_COLUMNS}
+        writer.writerow(row | nested | {name: escape_cell(row[name]) for name in TEXT_COLUMNS})
 
 
 def read_csv(path: Path) -> list[Run]:
@@ -47,11 +46,11 @@ def read_csv(path: Path) -> list[Run]:
             reader = csv.DictReader(file, strict=True)
             needed = {field.name for field in fields(Run) if field.default is MISSING} - {"curves"}
             known = {field.name for field in fields(Run)}
-            found = set(reader.fieldnames or ())
-            if not needed <= found <= known:
-                wrong = ", ".join(sorted((needed - found) | (found - known)))
+            names = set(reader.fieldnames or ())
+            if not needed <= names <= known:
+                wrong = ", ".join(sorted((needed - names) | (names - known)))
                 raise ValueError(f"{path} is no export of runs: columns missing or unknown: {wrong}")
-            guard = _GUARDED_SINCE in found
+            guard = _GUARDED_SINCE in names
             return [_run(row, path, reader.line_num, guard) for row in reader]
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
@@ -65,7 +64,7 @@ def _run(row: dict[str | Any, Any], path: Path, line: int, guard: bool) -> Run:
         for name, text in row.items():
             if text is None:
                 raise ValueError(f"{name} is missing: the line ends before it")
-            values[name] = parsed(name, unguarded(text) if guard and name in _TEXT else text)
+            values[name] = parse_column(name, unescape_cell(text) if guard and name in TEXT_COLUMNS else text)
         return Run(**values)
     except ValueError as error:
         raise ValueError(f"{path}, line {line}: {error}") from None

@@ -56,11 +56,11 @@ def free_memory(root: Path = Path("/")) -> int:
 
 
 def _free_memory_of_machine(root: Path) -> int:
-    for line in _read(root / "proc/meminfo").splitlines():
+    for line in _read_text(root / "proc/meminfo").splitlines():
         if line.startswith("MemAvailable:"):  # with what caches would give back
             return int(line.split()[1]) * 1024
     names = getattr(os, "sysconf_names", {})  # none on Windows
-    if "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names:  # macOS tells the memory, not how much of it is free
+    if "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names:  # macOS reports the memory, not how much of it is free
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     return UNKNOWN_MEMORY
 
@@ -68,9 +68,9 @@ def _free_memory_of_machine(root: Path) -> int:
 def _cpu_quotas(root: Path) -> Iterator[float]:
     """CPUs that each control group around this process may use, where there is a limit."""
     for group in _groups(root, "cpu"):
-        quota, _, period = _read(group / "cpu.max").partition(" ")  # version 2
+        quota, _, period = _read_text(group / "cpu.max").partition(" ")  # version 2
         if not period:
-            quota, period = _read(group / "cpu.cfs_quota_us"), _read(group / "cpu.cfs_period_us")
+            quota, period = _read_text(group / "cpu.cfs_quota_us"), _read_text(group / "cpu.cfs_period_us")
         if quota.isdigit() and period.isdigit() and int(period) > 0:  # no limit is "max" or -1
             yield int(quota) / int(period)
 
@@ -82,16 +82,18 @@ def _free_memory_of_containers(root: Path) -> Iterator[int]:
             ("memory.max", "memory.current", "inactive_file"),  # version 2
             ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
         ):
-            limit, used = _read(group / limit_file), _read(group / used_file)
+            limit, used = _read_text(group / limit_file), _read_text(group / used_file)
             if limit.isdigit() and used.isdigit():
-                stat = dict(line.split(" ", 1) for line in _read(group / "memory.stat").splitlines() if " " in line)
+                stat = dict(
+                    line.split(" ", 1) for line in _read_text(group / "memory.stat").splitlines() if " " in line
+                )
                 reclaimable = stat.get(cache, "0")  # files that were read count as used, and are given up on demand
                 yield int(limit) - int(used) + (int(reclaimable) if reclaimable.isdigit() else 0)
 
 
 def _groups(root: Path, controller: str) -> Iterator[Path]:
     """The folders of the control groups that this process is in, from its own up to the root."""
-    for line in _read(root / "proc/self/cgroup").splitlines():
+    for line in _read_text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if controllers and controller not in controllers.split(","):
             continue
@@ -104,7 +106,7 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
             yield from (mount.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1))
 
 
-def _read(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """The text of a file without the blanks around it; empty if it cannot be read."""
     try:
         return path.read_text().strip()

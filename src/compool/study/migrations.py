@@ -1,10 +1,10 @@
-"""The tables of a study's file, and how files of older versions come by them."""
+"""The tables of a study's file, and the migration of files of older versions."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from compool.study.checksums import COLUMN, run_checksum
+from compool.study.checksums import CHECKSUM_COLUMN, run_checksum
 
 MIGRATIONS = (
     """
@@ -73,9 +73,9 @@ MIGRATIONS = (
     ALTER TABLE moved RENAME TO runs;
     CREATE INDEX failed ON runs (dataset, method, recipe_checksum, seed) WHERE status = 'failed'
     """,
-    f"ALTER TABLE runs ADD COLUMN {COLUMN} TEXT NOT NULL DEFAULT ''",
+    f"ALTER TABLE runs ADD COLUMN {CHECKSUM_COLUMN} TEXT NOT NULL DEFAULT ''",
 )
-"""Each entry takes the file from the version of its place to the next."""
+"""Entry i migrates a file from version i to version i + 1."""
 
 
 def migrate(connection: sqlite3.Connection, path: Path, names: Sequence[str]) -> None:
@@ -93,25 +93,25 @@ def migrate(connection: sqlite3.Connection, path: Path, names: Sequence[str]) ->
         return
     connection.execute("BEGIN IMMEDIATE")
     (version,) = connection.execute("PRAGMA user_version").fetchone()  # another process may have been faster
-    for number in range(version, len(MIGRATIONS)):
-        for statement in MIGRATIONS[number].split(";"):
+    for step in range(version, len(MIGRATIONS)):
+        for statement in MIGRATIONS[step].split(";"):
             for complete in _completed(connection, statement):
                 connection.execute(complete)
-        connection.execute(f"PRAGMA user_version = {number + 1}")
+        connection.execute(f"PRAGMA user_version = {step + 1}")
     _add_checksums(connection, names)
     connection.execute("COMMIT")
 
 
 def _add_checksums(connection: sqlite3.Connection, names: Sequence[str]) -> None:
-    """Compute the checksums that are missing. A row that can be no run gets one that never matches."""
-    query = f"SELECT rowid, {', '.join(names)} FROM runs NOT INDEXED WHERE {COLUMN} = ''"
+    """Compute the checksums that are missing. A row that cannot be a run gets a checksum that never matches."""
+    query = f"SELECT rowid, {', '.join(names)} FROM runs NOT INDEXED WHERE {CHECKSUM_COLUMN} = ''"
     text_factory, connection.text_factory = connection.text_factory, bytes
     for rowid, *values in connection.execute(query):
         try:
-            found = run_checksum(dict(zip(names, values, strict=True)))
+            checksum = run_checksum(dict(zip(names, values, strict=True)))
         except TypeError:
-            found = "damaged"
-        connection.execute(f"UPDATE runs SET {COLUMN} = ? WHERE rowid = ?", (found, rowid))
+            checksum = "damaged"
+        connection.execute(f"UPDATE runs SET {CHECKSUM_COLUMN} = ? WHERE rowid = ?", (checksum, rowid))
     connection.text_factory = text_factory
 
 
@@ -121,13 +121,13 @@ def columns(connection: sqlite3.Connection, table: str) -> list[str]:
 
 
 def _completed(connection: sqlite3.Connection, statement: str) -> Iterator[str]:
-    """A statement, with the columns of the runs where they are to be named; first, the new table gets all of them."""
+    """A statement with ``{columns}`` replaced by the columns of the runs, after adding them to the new table."""
     if "{columns}" not in statement:
         yield statement
         return
-    there, new = columns(connection, "runs"), columns(connection, "moved")
-    yield from (f"ALTER TABLE moved ADD COLUMN {_quoted(name)} ANY" for name in there if name not in new)
-    yield statement.format(columns=", ".join(map(_quoted, there)))
+    existing, added = columns(connection, "runs"), columns(connection, "moved")
+    yield from (f"ALTER TABLE moved ADD COLUMN {_quoted(name)} ANY" for name in existing if name not in added)
+    yield statement.format(columns=", ".join(map(_quoted, existing)))
 
 
 def _quoted(name: str) -> str:

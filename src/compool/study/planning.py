@@ -1,4 +1,4 @@
-"""What is to be trained: blocks of replicas, and the resources for them."""
+"""The plan of a study: blocks of replicas, and the resources for them."""
 
 import hashlib
 import logging
@@ -27,7 +27,7 @@ class Block:
     """Where the data set is; None: generated, cached, or downloaded."""
     device: str = "cpu"
     variants: tuple[Recipe, ...] = ()
-    """The recipe of each replica, where they differ: in settings that replicas of one training may differ in."""
+    """The recipe of each replica, if they differ: only in settings that may differ within a training."""
     checkpoint_folder: Path | None = None
     """Where to write checkpoints; None: an interrupted block restarts."""
     epochs_done: int = field(default=0, compare=False)
@@ -45,18 +45,18 @@ class Block:
 
     @property
     def members(self) -> checkpoint.Members:
-        """The recipe's checksum and the replica of each."""
+        """The recipe's checksum and the replica of each run."""
         return tuple((recipe.checksum, replica) for recipe, replica in zip(self.recipes, self.replicas, strict=True))
 
     @property
     def checkpoint(self) -> Path | None:
         """The file of its checkpoint."""
         folder = self.checkpoint_folder
-        return None if folder is None else checkpoint.file(folder, self.members, self.seed, self.device)
+        return None if folder is None else checkpoint.file_of(folder, self.members, self.seed, self.device)
 
     @property
     def source(self) -> tuple[str, Path | None]:
-        """Which data set, and where: equal for blocks that share one."""
+        """The data set and its folder: equal for blocks that share a data set."""
         return self.recipe.files or self.recipe.dataset, self.folder
 
     def halves(self) -> tuple["Block", "Block"]:
@@ -76,15 +76,15 @@ class Block:
 
 
 def block_title(dataset: str, method: str, recipes: Sequence[str]) -> str:
-    """What is trained, in words; that the recipe is ``fast`` goes without saying.
+    """What is trained, in words; the recipe ``fast`` is not mentioned.
 
     Example:
         >>> block_title("NCI1", "gin", ["fast", "fast"]), block_title("NCI1", "gin", ["a", "b"])
         ('NCI1 gin', 'NCI1 gin, 2 recipes')
     """
     names = list(dict.fromkeys(recipes))
-    which = f"{len(names)} recipes" if len(names) > 1 else names[0]
-    return f"{dataset} {method}" + ("" if which == "fast" else f", {which}")
+    title = f"{len(names)} recipes" if len(names) > 1 else names[0]
+    return f"{dataset} {method}" + ("" if title == "fast" else f", {title}")
 
 
 class Resources(NamedTuple):
@@ -118,29 +118,33 @@ def local_resources(device: str = "auto", workers: int | None = None) -> Resourc
     return Resources("cpu", workers, free_memory() // workers)
 
 
-def load(recipe: Recipe, folder: Path | None) -> data.GraphSet:
+def load_data(recipe: Recipe, folder: Path | None) -> data.GraphSet:
     """The data set of a recipe."""
     return data.communities() if recipe.dataset == "communities" else data.load(recipe.files or recipe.dataset, folder)
 
 
 def splits(recipe: Recipe, graphs: data.GraphSet, seed: int, replicas: Sequence[int]) -> list[data.Split]:
     """The split of each replica: drawn, or from the recipe's file or folder, where replica 0 has the first."""
-    if recipe.splits in data.KINDS:
+    if recipe.splits in data.SPLIT_KINDS:
         return [data.split(graphs, replica, seed, recipe.splits) for replica in replicas]
     path = Path(recipe.splits)
     if not path.exists():
-        raise ValueError(f"splits must be {', '.join(data.KINDS)}, or a file or folder of splits; {path} is not there")
-    there = data.read_splits(path, graphs, seed)
-    if max(replicas) >= len(there):
-        raise ValueError(f"{path} has {len(there)} splits, enough for --replicas {len(there)}; got {max(replicas) + 1}")
-    return [there[replica] for replica in replicas]
+        raise ValueError(
+            f"splits must be {', '.join(data.SPLIT_KINDS)}, or a file or folder of splits; {path} is not there"
+        )
+    available = data.read_splits(path, graphs, seed)
+    if max(replicas) >= len(available):
+        raise ValueError(
+            f"{path} has {len(available)} splits, enough for --replicas {len(available)}; got {max(replicas) + 1}"
+        )
+    return [available[replica] for replica in replicas]
 
 
 def splits_checksum(recipe: Recipe) -> str:
     """Sixteen hexadecimal digits that change with the contents of the recipe's file or folder of splits; empty if
     splits are drawn.
     """
-    if recipe.splits in data.KINDS:
+    if recipe.splits in data.SPLIT_KINDS:
         return ""
     path, digest = Path(recipe.splits), hashlib.sha256()
     for file in sorted(path.glob("*_idx-*.txt")) if path.is_dir() else [path]:
@@ -161,10 +165,10 @@ def missing_blocks(
     interrupted: Sequence[checkpoint.Interrupted] = (),
     data_checksum: str = "",
 ) -> list[Block]:
-    """Blocks of at most `size` replicas for what the store lacks of replicas 0 to `num_replicas` − 1 of each recipe.
+    """Blocks of at most `size` replicas for the missing runs of replicas 0 to `num_replicas` − 1 of each recipe.
 
-    First come those that were interrupted, as they were. The recipes may only differ in what replicas of one training
-    may differ in. Runs of data with another checksum do not count.
+    Interrupted blocks come first, unchanged. The recipes may only differ in settings that may differ within a training.
+    Runs of data with another checksum do not count.
     """
     splits_file = splits_checksum(recipes[0])
     todo: dict[tuple[str, int], Recipe] = {}
@@ -175,13 +179,17 @@ def missing_blocks(
 
     def block(members: Sequence[tuple[str, int]], epochs_done: int = 0) -> Block:
         variants = tuple(todo.pop(member) for member in members)
-        several = variants if len(set(variants)) > 1 else ()
+        distinct = variants if len(set(variants)) > 1 else ()
         replicas = tuple(replica for _, replica in members)
-        return Block(variants[0], seed, replicas, folder, device, several, checkpoint_folder, epochs_done)
+        return Block(variants[0], seed, replicas, folder, device, distinct, checkpoint_folder, epochs_done)
 
-    blocks = [block(begun.members, begun.epochs) for begun in interrupted if todo.keys() >= {*begun.members}]
-    left = list(todo)
-    return blocks + [block(left[start : start + size]) for start in range(0, len(left), size)]
+    blocks = [
+        block(unfinished.members, unfinished.epochs)
+        for unfinished in interrupted
+        if todo.keys() >= {*unfinished.members}
+    ]
+    remaining = list(todo)
+    return blocks + [block(remaining[start : start + size]) for start in range(0, len(remaining), size)]
 
 
 def plan(
@@ -193,10 +201,10 @@ def plan(
     resources: Resources | None = None,
     size: int | None = None,
 ) -> list[Block]:
-    """The blocks that a store lacks of `num_replicas` replicas of each recipe.
+    """The blocks of the missing runs of `num_replicas` replicas of each recipe.
 
-    Reads the data sets and checks all settings, so that errors come first. Recipes that only differ in what replicas of
-    one training may differ in, such as the learning rate, share blocks: a sweep is one training.
+    Reads the data sets and checks all settings, so that errors come first. Recipes that only differ in settings that
+    may differ within a training, such as the learning rate, share blocks: a sweep is a single training.
 
     Args:
         recipes: what to train.
@@ -205,7 +213,7 @@ def plan(
         store: the study's file; need not exist.
         folder: where the data sets are.
         resources: what to train on; by default, this machine.
-        size: the largest number of replicas per block; by default what fits in memory, and no more than keeps all
+        size: the largest number of replicas per block; by default what fits in memory, and few enough to keep all
             workers busy.
     """
     for name, value in (("replicas", num_replicas), ("block", size)):
@@ -217,26 +225,26 @@ def plan(
     groups: dict[Recipe, list[Recipe]] = {}
     for recipe in recipes:
         groups.setdefault(recipe.common, []).append(recipe)
-    # Half the replicas take half the time on a CPU, but nearly all of it on a GPU: only idle ones are worth a cut
+    # Half the replicas take half the time on a CPU, but nearly as long on a GPU: split only for idle GPUs
     share = -(-workers // len(groups)) if device == "cuda" else workers
     opened = Store(store) if store.exists() else None
-    checkpoint_folder = checkpoint.folder(store) if checkpoints else None
+    checkpoint_folder = checkpoint.folder_of(store) if checkpoints else None
     interrupted = checkpoint.interrupted(checkpoint_folder, seed, device) if checkpoint_folder else []
-    if size is not None:  # what was interrupted may have been too large
-        interrupted = [begun for begun in interrupted if len(begun.members) <= size]
+    if size is not None:  # interrupted blocks may be too large
+        interrupted = [unfinished for unfinished in interrupted if len(unfinished.members) <= size]
     blocks, checksums = list[Block](), dict[str, str]()
-    for alike in groups.values():
-        graphs = load(alike[0], folder)
-        width = data.features(graphs, alike[0].features).width
-        for recipe in alike:
+    for group in groups.values():
+        graphs = load_data(group[0], folder)
+        width = data.features(graphs, group[0].features).width
+        for recipe in group:
             recipe.network_settings(width, graphs.num_classes)  # raises if they are wrong
-        splits(alike[0], graphs, seed, range(num_replicas))
-        most = size or min(block_size(alike[0], graphs, memory), -(-num_replicas * len(alike) // share))
+        splits(group[0], graphs, seed, range(num_replicas))
+        max_replicas = size or min(block_size(group[0], graphs, memory), -(-num_replicas * len(group) // share))
         where = folder, device, checkpoint_folder, interrupted
-        blocks += missing_blocks(opened, alike, num_replicas, seed, most, *where, graphs.checksum)
-        checksums[alike[0].dataset] = graphs.checksum
+        blocks += missing_blocks(opened, group, num_replicas, seed, max_replicas, *where, graphs.checksum)
+        checksums[group[0].dataset] = graphs.checksum
     for dataset, checksum in checksums.items():
-        if opened and (others := opened.of_other_data(dataset, checksum)):
+        if opened and (others := opened.num_runs_of_other_data(dataset, checksum)):
             _log.warning(
                 "%s has %d runs of other data named %s: they do not count, and reports show them separately",
                 store,
@@ -246,9 +254,9 @@ def plan(
     return blocks
 
 
-def block_size(recipe: Recipe, graphs: data.GraphSet, free: int) -> int:
-    """How many replicas fit in so many bytes: what a step keeps for the backward pass, by a rough count."""
+def block_size(recipe: Recipe, graphs: data.GraphSet, memory: int) -> int:
+    """How many replicas fit in `memory` bytes, by a rough estimate of what a step keeps for the backward pass."""
     nodes, edges = (total / len(graphs) for total in (graphs.num_nodes, graphs.num_edges))
     width = recipe.hidden * (len(recipe.layers) + 2) * 4
     replica = recipe.batch * (nodes * width * 4 + edges * 64)
-    return max(1, min(int(0.5 * free / replica), 100))
+    return max(1, min(int(0.5 * memory / replica), 100))

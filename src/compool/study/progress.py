@@ -1,4 +1,4 @@
-"""What a study shows while it runs: a bar on a terminal, plain lines elsewhere."""
+"""The progress of a study: a bar on a terminal, lines of text elsewhere."""
 
 import time
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from compool.replicas.trainer import Curves
 from compool.study.planning import Block, block_title
 from compool.study.store import Run
 
-EVERY = 10.0  # seconds between plain lines
+LINE_INTERVAL = 10.0  # seconds between lines of text
 
 
 class Progress:
-    """Counts epochs of all replicas; `epoch` and `finished` are called by whoever runs the blocks."""
+    """Counts epochs of all replicas. The code that trains blocks calls `epoch` and `finished`."""
 
     def __init__(self, plan: Sequence[Block], console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
@@ -44,23 +44,23 @@ class Progress:
         self.bar.stop()
 
     def epoch(self, block: Block, epoch: int, curves: Curves) -> None:
-        """An epoch of a block is over; some may be left out, and a block that is trained again begins anew."""
+        """Record an epoch of a block. Epochs may be skipped, and a block may restart."""
         self.done += len(block.replicas) * (epoch - self.epochs.get(block, 0))
         self.epochs[block] = epoch
-        self.done = min(self.done, self.total)  # a block that was halved had some already
-        at = f"epoch {epoch}/{block.recipe.epochs}"
-        text = f"{block.name}: {len(block.replicas)} replicas, {at}, {_seen(curves)}"
+        self.done = min(self.done, self.total)  # some epochs of a block that was halved were counted already
+        position = f"epoch {epoch}/{block.recipe.epochs}"
+        text = f"{block.name}: {len(block.replicas)} replicas, {position}, {_describe(curves)}"
         narrow = self.console.width < 120
-        self.bar.update(self.task, completed=self.done, description=f"{block.name}, {at}" if narrow else text)
+        self.bar.update(self.task, completed=self.done, description=f"{block.name}, {position}" if narrow else text)
         now = time.monotonic()
-        since, before = self.first = self.first or (now, self.done)  # the first epoch has compilation in it
-        if not self.console.is_terminal and now - self.last > EVERY and self.done > before:
+        since, before = self.first = self.first or (now, self.done)  # the first epoch includes compilation
+        if not self.console.is_terminal and now - self.last > LINE_INTERVAL and self.done > before:
             self.last = now
             left = (now - since) * (self.total - self.done) / (self.done - before)
             self.console.print(f"{text}, {left:.0f} s left", soft_wrap=True, highlight=False)
 
     def finished(self, runs: Sequence[Run]) -> None:
-        """A block is stored."""
+        """Report a block that was stored."""
         first = runs[0]
         tests = [run.test for run in runs if run.test is not None]
         mean = f"test accuracy {sum(tests) / len(tests):.1%}" if tests else "no accuracy"
@@ -70,7 +70,7 @@ class Progress:
         self.console.print(text + (f", {failed} failed" if failed else ""), soft_wrap=True, highlight=False)
 
 
-def _seen(curves: Curves) -> str:
+def _describe(curves: Curves) -> str:
     loss, validation = (float(rows[-1].nanmean()) for rows in (curves.loss, curves.validation))
     kept = curves.kept[-1].mean(0).tolist()
     levels = f", kept {' '.join(f'{level:.0%}' for level in kept)}" if kept else ""

@@ -1,4 +1,4 @@
-"""The settings of one method on one data set, from TOML files in the package."""
+"""The settings of a method on a data set, from TOML files in the package."""
 
 import hashlib
 import json
@@ -30,12 +30,12 @@ IMPLIED: dict[str, Any] = {
     "splits": "independent",
     "shuffle": True,
 }
-"""What settings are in runs that do not mention them: part of what a checksum means, and not to be changed, ever.
+"""The values of settings that a run does not mention. Checksums depend on them: they must never change.
 
-A setting that is new gets an entry: the value that trains as compool did before. This need not be its default.
+A new setting gets an entry: the value that trains as compool did before. This need not be its default.
 """
-INSTEAD = {"none": "", "topk": "T", "sag": "A", "edge": "E"}
-"""Methods that are component pooling's networks with other layers in place of ``P``: to see what pooling does."""
+REPLACEMENTS = {"none": "", "topk": "T", "sag": "A", "edge": "E"}
+"""Methods that replace ``P`` in component pooling's networks by another layer, to measure the effect of pooling."""
 _FOLDER = files("compool.study") / "recipes"
 _LETTERS = {"weights": "P", "symmetric": "P", "threshold": "P", "ratio": "TA"}
 _WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
@@ -43,7 +43,7 @@ _WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a n
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How one method is trained on one data set."""
+    """How a method is trained on a data set."""
 
     method: str
     dataset: str
@@ -60,15 +60,15 @@ class Recipe:
     """``"adamw"`` or ``"adam"``."""
     epochs: int
     batch: int
-    """Graphs a step."""
+    """Graphs per step."""
     lr: float
     halve: int
-    """The learning rate is halved after every so many epochs."""
+    """The learning rate is halved after every `halve` epochs."""
     weight_decay: float
     files: str = ""
-    """The name of the TU data set, where it is another than `dataset`."""
+    """The name of the TU data set, if it differs from `dataset`."""
     in_channels: int | None = None
-    """What the data set is known to have; where it is not known, the data tell."""
+    """The features of the data set, if known; otherwise taken from the data."""
     num_classes: int | None = None
     weights: str = "merged"
     symmetric: bool = False
@@ -79,16 +79,16 @@ class Recipe:
     splits: str = "independent"
     """A kind of :func:`compool.data.split`, or the path of what :func:`compool.data.read_splits` reads."""
     shuffle: bool = True
-    """Each epoch has an order of its own."""
+    """Shuffle the graphs in each epoch."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             kinds, value = get_args(field.type) or (field.type,), getattr(self, field.name)
-            if float in kinds and type(value) is int:  # so that 0 and 0.0 are one setting
+            if float in kinds and type(value) is int:  # so that 0 and 0.0 are the same setting
                 object.__setattr__(self, field.name, float(value))
             elif type(value) not in kinds:
                 raise ValueError(f"{field.name} must be {_WORDS[kinds[0]]}, got {value!r}")
-        choices = {"method": (*METHODS, *INSTEAD), "optimizer": ("adam", "adamw")}
+        choices = {"method": (*METHODS, *REPLACEMENTS), "optimizer": ("adam", "adamw")}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}")
@@ -101,13 +101,13 @@ class Recipe:
             raise ValueError(f"weight_decay must not be below 0, got {self.weight_decay}")
 
     def network(self, in_channels: int | None = None, num_classes: int | None = None) -> "Module":
-        """The network, freshly initialised, for so many features and classes; by default, those of the data set."""
+        """The network, freshly initialised; by default, for the features and classes of the data set."""
         return self.network_settings(in_channels, num_classes).network()
 
     def network_settings(
         self, in_channels: int | None = None, num_classes: int | None = None
     ) -> NetworkSettings | GINSettings:
-        """The settings of the network, for so many features and classes; by default, those of the data set."""
+        """The settings of the network; by default, for the features and classes of the data set."""
         width, classes = in_channels or self.in_channels, num_classes or self.num_classes
         if width is None or classes is None:
             raise ValueError(f"there is no recipe for {self.dataset}: give in_channels and num_classes")
@@ -128,14 +128,14 @@ class Recipe:
     def checksum(self) -> str:
         """Sixteen hexadecimal digits that change with any setting, whatever the defaults are now.
 
-        Settings at the values in :data:`IMPLIED` are left out, so that a setting that is new leaves old runs as they
-        are. These values never change, defaults may: a recipe with another default is another recipe.
+        Settings at the values in :data:`IMPLIED` are left out, so that a new setting does not change the checksums of
+        old runs. These values never change, defaults may: a recipe with another default is another recipe.
         """
         given = {key: value for key, value in asdict(self).items() if key not in IMPLIED or value != IMPLIED[key]}
         return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
-    def unusual(self) -> dict[str, Any]:
+    def non_default(self) -> dict[str, Any]:
         """Settings of training and network that are not at their defaults."""
         about = ("files", "in_channels", "num_classes")
         return {
@@ -152,7 +152,7 @@ class Recipe:
 
     @property
     def common(self) -> "Recipe":
-        """The same for recipes whose replicas can be trained together: without what they may differ in."""
+        """The recipe without settings that may differ within a training: equal if recipes can be trained together."""
         return replace(self, name="", lr=1.0, weight_decay=0.0, dropout=0.0, threshold=None)
 
 
@@ -174,50 +174,50 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
         >>> recipe("component", "PROTEINS").lr, recipe("component", "PROTEINS", "paper").lr
         (0.003, 0.001)
     """
-    if method in INSTEAD:
-        found = recipe("component", dataset, name, **changes)
-        return replace(found, method=method, layers=found.layers.replace("P", INSTEAD[method]))
+    if method in REPLACEMENTS:
+        component = recipe("component", dataset, name, **changes)
+        return replace(component, method=method, layers=component.layers.replace("P", REPLACEMENTS[method]))
     if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join((*METHODS, *INSTEAD))}; got {method!r}")
+        raise ValueError(f"method must be one of {', '.join((*METHODS, *REPLACEMENTS))}; got {method!r}")
     dataset = next(
-        (known for known in datasets(method) if dataset == _read(_path(method, known)).get("files")), dataset
+        (known for known in datasets(method) if dataset == _read_toml(_path(method, known)).get("files")), dataset
     )
-    layers = [_read(_path(method, "default"))]
+    layers = [_read_toml(_path(method, "default"))]
     if dataset in datasets(method):
-        layers.append(_read(_path(method, dataset)))
+        layers.append(_read_toml(_path(method, dataset)))
     known = sorted({key for layer in layers for key, value in layer.items() if isinstance(value, dict)})
-    own, which = dict[str, Any](), name
+    own, table = dict[str, Any](), name
     if name.endswith(".toml"):
-        own, which, name = _read(Path(name)), "fast", Path(name).stem
+        own, table, name = _read_toml(Path(name)), "fast", Path(name).stem
         wrong = sorted(set(own) - _KEYS)
         if wrong:
             raise ValueError(f"{name}.toml has the unknown setting {wrong[0]!r}; known are {', '.join(sorted(_KEYS))}")
         if name in known:
             raise ValueError(f"{name}.toml must have another name, as {name} is a recipe already")
-    if which not in known:
-        raise ValueError(f"{method} on {dataset} has no recipe {which!r}; there are {', '.join(known)}")
+    if table not in known:
+        raise ValueError(f"{method} on {dataset} has no recipe {table!r}; there are {', '.join(known)}")
     settings: dict[str, Any] = {}
     for layer in layers:
         settings |= {key: value for key, value in layer.items() if not isinstance(value, dict)}
     for layer in layers:
-        settings |= layer.get(which, {})
+        settings |= layer.get(table, {})
     return Recipe(method=method, dataset=dataset, name=name, **(settings | own | changes))
 
 
 def variants(
     method: str, dataset: str, name: str = "fast", settings: Sequence[str] = (), **changes: Any
 ) -> list[Recipe]:
-    """Recipes with settings changed, one for each combination of values; their names tell them apart.
+    """Recipes with changed settings, one for each combination of values, which their names mention.
 
     Args:
         method: see :func:`recipe`.
         dataset: see :func:`recipe`.
         name: see :func:`recipe`.
         settings: each ``NAME=VALUE``, or several values with commas between, as in TOML; text needs no quotes.
-        changes: settings to change in all of them, which their names do not tell.
+        changes: settings to change in all of them, which their names do not mention.
 
     Example:
-        >>> [one.name for one in variants("gin", "NCI1", settings=["lr=0.01,0.02", "readout=mean"])]
+        >>> [variant.name for variant in variants("gin", "NCI1", settings=["lr=0.01,0.02", "readout=mean"])]
         ['fast lr=0.01 readout=mean', 'fast lr=0.02 readout=mean']
     """
     choices: list[list[tuple[str, Any]]] = []
@@ -229,14 +229,14 @@ def variants(
         if any(key == other for choice in choices for other, _ in choice):
             raise ValueError(f"{key} is set twice; several values are written {key}=1,2")
         choices.append([(key, _value(value)) for value in values.split(",")])
-    made = []
+    recipes = []
     for chosen in product(*choices):
-        one = recipe(method, dataset, name, **changes | dict(chosen))
+        variant = recipe(method, dataset, name, **changes | dict(chosen))
         for key, _ in chosen:
-            if not one.uses(key):
-                raise ValueError(f"{key} changes nothing in {method} on {dataset}, whose layers are {one.layers}")
-        made.append(replace(one, name=" ".join([one.name, *(f"{key}={value}" for key, value in chosen)])))
-    return made
+            if not variant.uses(key):
+                raise ValueError(f"{key} changes nothing in {method} on {dataset}, whose layers are {variant.layers}")
+        recipes.append(replace(variant, name=" ".join([variant.name, *(f"{key}={value}" for key, value in chosen)])))
+    return recipes
 
 
 def _value(text: str) -> Any:
@@ -258,7 +258,7 @@ def recipes() -> Iterator[Recipe]:
     """Every recipe of the package."""
     for method in METHODS:
         for dataset in datasets(method):
-            tables = _read(_path(method, "default")) | _read(_path(method, dataset))
+            tables = _read_toml(_path(method, "default")) | _read_toml(_path(method, dataset))
             for name in sorted(key for key, value in tables.items() if isinstance(value, dict)):
                 yield recipe(method, dataset, name)
 
@@ -267,7 +267,7 @@ def _path(method: str, dataset: str) -> Any:
     return _FOLDER / method / f"{dataset}.toml"
 
 
-def _read(path: Any) -> dict[str, Any]:
+def _read_toml(path: Any) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A run, and the row of a store that keeps it."""
+"""A run, and its row in a store."""
 
 import json
 import math
@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from compool.study.checksums import COLUMN, run_checksum
-from compool.study.columns import JSON, REAL, WHOLE
+from compool.study.checksums import CHECKSUM_COLUMN, run_checksum
+from compool.study.columns import FLOAT_MAXIMA, INTEGER_RANGES, JSON_COLUMNS
 
-LOST = "its worker was lost"  # begins the reason of a run that may succeed another time
+LOST_WORKER = "its worker was lost"  # begins the reason of a run that may succeed another time
 _NAMED = 10  # damaged runs that a warning names, at most
 
 
@@ -22,7 +22,7 @@ class Run:
     recipe: str
     recipe_checksum: str
     settings: dict[str, Any]
-    """The recipe's."""
+    """The settings of the recipe."""
     seed: int
     replica: int
     split_checksum: str
@@ -43,7 +43,7 @@ class Run:
     versions: dict[str, str]
     finished: str
     curves: dict[str, list[Any]]
-    """What was seen in each epoch: see :class:`compool.replicas.trainer.Curves`."""
+    """What was measured in each epoch: see :class:`compool.replicas.trainer.Curves`."""
     weights_checksum: str = ""
     """Of the initial weights; empty if there were none, or the run is older than this field."""
     node: str = ""
@@ -61,36 +61,38 @@ class Run:
 
 
 COLUMNS = [field.name for field in fields(Run)]
-STORED = [*COLUMNS, COLUMN]
-_TEXT = [name for name in COLUMNS if name not in (*WHOLE, *REAL, *JSON)]
+STORED_COLUMNS = [*COLUMNS, CHECKSUM_COLUMN]
+TEXT_COLUMNS = [name for name in COLUMNS if name not in (*INTEGER_RANGES, *FLOAT_MAXIMA, *JSON_COLUMNS)]
 
 
-def encoded(run: Run) -> dict[str, Any]:
+def encode_run(run: Run) -> dict[str, Any]:
     """A run as SQLite stores it, and its checksum."""
-    row = vars(run)  # asdict would copy every number of the curves, which takes as long as all the rest
-    row = row | {name: json.dumps(row[name]) for name in JSON} | {name: _real(row[name]) for name in REAL}
+    row = vars(run)  # asdict would copy all curves, which doubles the time
+    row = (
+        row | {name: json.dumps(row[name]) for name in JSON_COLUMNS} | {name: _real(row[name]) for name in FLOAT_MAXIMA}
+    )
     stored = {name: value.encode() if isinstance(value, str) else value for name, value in row.items()}
-    return row | {COLUMN: run_checksum(stored)}
+    return row | {CHECKSUM_COLUMN: run_checksum(stored)}
 
 
-def decoded(row: Mapping[str, Any]) -> tuple[Run, list[str]]:
-    """The run of a stored row, text as bytes, and which of its columns are damaged, and empty therefore.
+def decode_run(row: Mapping[str, Any]) -> tuple[Run, list[str]]:
+    """The run of a stored row, with text as bytes, and the names of its damaged columns, which become empty.
 
-    None is damaged but in rows that got no checksum when they were written.
+    Only rows that were stored without a checksum can have damaged columns.
     """
-    values = {name: row[name] for name in COLUMNS} | {name: row[name].decode(errors="replace") for name in _TEXT}
-    values |= {name: _nested(name, row[name]) for name in JSON}
-    damaged = [name for name in JSON if values[name] is None]
-    return Run(**values | {name: JSON[name]() for name in damaged}), damaged
+    values = {name: row[name] for name in COLUMNS} | {name: row[name].decode(errors="replace") for name in TEXT_COLUMNS}
+    values |= {name: _decode_nested(name, row[name]) for name in JSON_COLUMNS}
+    damaged = [name for name in JSON_COLUMNS if values[name] is None]
+    return Run(**values | {name: JSON_COLUMNS[name]() for name in damaged}), damaged
 
 
 def is_lost(row: Mapping[str, Any]) -> bool:
     """Whether a stored run failed because its worker was lost."""
-    return bool(row["status"] == b"failed" and row["reason"].startswith(LOST.encode()))
+    return bool(row["status"] == b"failed" and row["reason"].startswith(LOST_WORKER.encode()))
 
 
-def left_out(damaged: Sequence[Mapping[str, Any]]) -> str:
-    """Which runs do not match their checksums, in words."""
+def describe_damaged(damaged: Sequence[Mapping[str, Any]]) -> str:
+    """A warning that names the runs that do not match their checksums."""
 
     def text(value: Any) -> str:
         return (value.decode(errors="replace") if isinstance(value, bytes) else str(value))[:60]
@@ -106,12 +108,12 @@ def _real(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else float(value)
 
 
-def _nested(name: str, text: bytes) -> Any:
-    """The value of a JSON column; None if it is none, or of another kind."""
+def _decode_nested(name: str, text: bytes) -> Any:
+    """The value of a JSON column; None if it is not JSON, or of another type."""
     try:
         value = json.loads(text.decode())
     except (ValueError, RecursionError):
         return None
     if name == "curves" and isinstance(value, dict) and not all(isinstance(curve, list) for curve in value.values()):
         return None
-    return value if isinstance(value, JSON[name]) else None
+    return value if isinstance(value, JSON_COLUMNS[name]) else None

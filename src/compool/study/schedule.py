@@ -1,4 +1,4 @@
-"""Which block is trained next, and what becomes of it: one loop for processes and clusters."""
+"""The scheduling of blocks: the same loop for processes and clusters."""
 
 import logging
 from collections import deque
@@ -10,14 +10,14 @@ import torch
 
 from compool.study import planning, training
 from compool.study.planning import Block
-from compool.study.runs import LOST, Run
+from compool.study.runs import LOST_WORKER, Run
 from compool.study.store import Store
 
 _log = logging.getLogger(__name__)
 RETRIES = 3  # of a block whose worker was lost
 
 
-class Lost(Exception):
+class WorkerLost(Exception):
     """The worker that trained a block is gone."""
 
     def __init__(self, reason: str, node: str = "") -> None:
@@ -30,26 +30,26 @@ def schedule(
     blocks: Sequence[Block],
     store: Store,
     submit: Callable[[Block, Sequence[str]], "Future[list[Run]]"],
-    most: Callable[[], int],
+    capacity: Callable[[], int],
     result: Callable[["Future[list[Run]]"], list[Run]] = Future.result,
 ) -> Generator[list[Run], None, None]:
     """Have blocks trained elsewhere, and store each when it is finished.
 
-    A block that is too large for the memory of a GPU is halved. One whose worker is lost is tried again, three times,
+    A block that is too large for the memory of a GPU is halved. A block whose worker is lost is retried three times,
     and then stored as failed.
 
     Args:
         blocks: what to train.
         store: where to keep the runs.
         submit: starts a block, given the nodes where it was lost before.
-        most: how many blocks may be under way; asked each time that one is finished.
-        result: the runs of a future that is done; raises :class:`Lost` if the worker was.
+        capacity: how many blocks may be trained at the same time; called whenever a block is finished.
+        result: the runs of a future that is done; raises :class:`WorkerLost` if the worker was.
     """
-    todo: deque[tuple[Block, tuple[Lost, ...]]] = deque((block, ()) for block in blocks)
-    running: dict[Future[list[Run]], tuple[Block, tuple[Lost, ...]]] = {}
-    finished: SimpleQueue[Future[list[Run]]] = SimpleQueue()  # waiting on it does not take longer with more blocks
+    todo: deque[tuple[Block, tuple[WorkerLost, ...]]] = deque((block, ()) for block in blocks)
+    running: dict[Future[list[Run]], tuple[Block, tuple[WorkerLost, ...]]] = {}
+    finished: SimpleQueue[Future[list[Run]]] = SimpleQueue()  # waiting does not slow down with more blocks
     while todo or running:
-        while len(running) < most() and todo:
+        while len(running) < capacity() and todo:
             block, losses = todo.popleft()
             future = submit(block, [loss.node for loss in losses])
             running[future] = (block, losses)
@@ -63,7 +63,7 @@ def schedule(
                 raise
             todo.extendleft((half, ()) for half in reversed(block.halves()))
             continue
-        except Lost as loss:
+        except WorkerLost as loss:
             losses = (*losses, loss)
             if len(losses) <= RETRIES:
                 _log.warning(
@@ -71,7 +71,7 @@ def schedule(
                 )
                 todo.appendleft((block, losses))
                 continue
-            reason = f"{LOST} {len(losses)} times; the last time: {loss}"
-            runs = training.failed_block(block, planning.load(block.recipe, block.folder), reason)
+            reason = f"{LOST_WORKER} {len(losses)} times; the last time: {loss}"
+            runs = training.failed_block(block, planning.load_data(block.recipe, block.folder), reason)
         training.finish(block, runs, store)
         yield runs

@@ -7,15 +7,15 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from compool.study.checksums import intact
+from compool.study.checksums import is_intact
 from compool.study.migrations import columns, migrate
-from compool.study.runs import COLUMNS, LOST, STORED, decoded, encoded, is_lost, left_out
+from compool.study.runs import COLUMNS, LOST_WORKER, STORED_COLUMNS, decode_run, describe_damaged, encode_run, is_lost
 from compool.study.runs import Run as Run
 
 _log = logging.getLogger(__name__)
 
 _BARE = "(runs.curves = '{}' AND excluded.curves != '{}' AND runs.finished = excluded.finished)"
-_LOST = f"runs.status = 'failed' AND runs.reason LIKE '{LOST}%'"
+_LOST = f"runs.status = 'failed' AND runs.reason LIKE '{LOST_WORKER}%'"
 # The same run, with a checksum of the data on one side only: older versions stored none
 _PERHAPS_THE_SAME = """
     runs.dataset = :dataset AND runs.method = :method AND runs.recipe_checksum = :recipe_checksum
@@ -27,7 +27,7 @@ _PERHAPS_THE_SAME = """
 
 
 class Store:
-    """A study's file. Several processes may write to it; a killed one leaves it whole.
+    """A study's file. Several processes may write to it; a killed process leaves it intact.
 
     Example:
         >>> store = Store(getfixture("tmp_path") / "study.sqlite")
@@ -50,19 +50,19 @@ class Store:
                 connection.row_factory = sqlite3.Row
                 yield connection
         except sqlite3.IntegrityError as error:
-            raise ValueError(f"{self.path} was given something that is no run ({_line(error)})") from None
+            raise ValueError(f"{self.path} was given something that is no run ({_one_line(error)})") from None
         except sqlite3.OperationalError as error:  # no room, no rights, locked
-            raise ValueError(f"{self.path} could not be read or written ({_line(error)})") from None
+            raise ValueError(f"{self.path} could not be read or written ({_one_line(error)})") from None
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # names of columns need not be UTF-8, either
-            raise ValueError(f"{self.path} is no study, or damaged ({_line(error)})") from None
+            raise ValueError(f"{self.path} is no study, or damaged ({_one_line(error)})") from None
 
     def add(self, runs: Iterable[Run]) -> int:
-        """Keep runs, all or none, and say how many are new.
+        """Store all runs or none, and return how many are new.
 
-        One that is there already is left as it is, unless it is damaged, its worker was lost, or it is the same without
+        A run that is stored already is kept, unless it is damaged, its worker was lost, or it is the same run without
         its curves.
         """
-        rows = [encoded(run) for run in runs]
+        rows = [encode_run(run) for run in runs]
         with self._connection() as connection:
             try:
                 return _add(connection, rows)
@@ -71,17 +71,17 @@ class Store:
                     raise
                 connection.execute("ROLLBACK")
                 connection.execute("REINDEX")  # what can be read of the runs does not depend on the index
-                _log.warning("%s: its index was damaged (%s), and was built again", self.path, _line(error))
+                _log.warning("%s: its index was damaged (%s), and was built again", self.path, _one_line(error))
                 return _add(connection, rows)
 
     def runs(self, datasets: Sequence[str] = (), methods: Sequence[str] = (), curves: bool = True) -> Iterator[Run]:
         """All runs, or those of some data sets and methods, in order; without `curves`, their curves are left empty.
 
-        A run that does not match its checksum is left out, with a warning. In a run of an older version, which had
-        none, what is damaged is left out, curves that are not JSON for example.
+        A run that does not match its checksum is left out, with a warning. Runs of older versions have no checksum:
+        their damaged columns, such as curves that are not JSON, are left empty.
         """
         with self._connection() as connection:
-            extra = [name for name in columns(connection, "runs") if name not in STORED]
+            extra = [name for name in columns(connection, "runs") if name not in STORED_COLUMNS]
         if extra:
             _log.warning("%s has columns that compool does not know, and ignores: %s", self.path, ", ".join(extra))
         damaged: dict[str, list[Run]] = {}
@@ -92,7 +92,7 @@ class Store:
                 parameters += names
         order = "ORDER BY dataset, method, recipe, seed, replica, finished"
         for row in self._intact(f"{' AND '.join(conditions)} {order}", parameters):
-            run, empty = decoded(row if curves else row | {"curves": b"{}"})
+            run, empty = decode_run(row if curves else row | {"curves": b"{}"})
             for name in empty:
                 damaged.setdefault(name, []).append(run)
             yield run
@@ -104,19 +104,19 @@ class Store:
 
     def _intact(self, condition: str, parameters: Sequence[Any]) -> Iterator[dict[str, Any]]:
         """The rows that meet a condition and match their checksums, text as bytes; a warning names the others."""
-        # The table itself is read, as the index may be damaged, too, and has no checksums
-        query = f"SELECT {', '.join(STORED)} FROM runs NOT INDEXED WHERE {condition}"
+        # Read the table itself: the index may be damaged, too, and has no checksums
+        query = f"SELECT {', '.join(STORED_COLUMNS)} FROM runs NOT INDEXED WHERE {condition}"
         with self._connection() as connection:
             connection.text_factory = bytes  # damaged text need not be UTF-8
             rows = connection.execute(query, parameters).fetchall()
         damaged = []
         for row in map(dict, rows):
-            if intact(row, COLUMNS):
+            if is_intact(row, COLUMNS):
                 yield row
             else:
                 damaged.append(row)
         if damaged:
-            _log.warning("%s: %s", self.path, left_out(damaged))
+            _log.warning("%s: %s", self.path, describe_damaged(damaged))
 
     def replicas(
         self,
@@ -127,9 +127,9 @@ class Store:
         data_checksum: str = "",
         splits_checksum: str = "",
     ) -> set[int]:
-        """Which replicas are there; those whose worker was lost are not.
+        """The replicas that are stored, without those whose worker was lost.
 
-        With a checksum, only those of the same data and splits, and those that were stored without one.
+        With a checksum, only those of the same data and splits, and those that were stored without a checksum.
         """
         condition = "dataset = ? AND method = ? AND recipe_checksum = ? AND seed = ?"
         parameters = [dataset, method, recipe_checksum, seed]
@@ -140,42 +140,42 @@ class Store:
         return {row["replica"] for row in self._intact(condition, parameters) if not is_lost(row)}
 
     def splits(self, recipe_checksum: str, seed: int, data_checksum: str) -> dict[int, set[str]]:
-        """The checksums of the splits of each replica of a recipe that is there, on any data of this checksum."""
-        found: dict[int, set[str]] = {}
+        """The checksums of the splits of each stored replica of a recipe, on data with this checksum."""
+        splits: dict[int, set[str]] = {}
         condition = "recipe_checksum = ? AND seed = ? AND data_checksum IN ('', ?)"
         for row in self._intact(condition, [recipe_checksum, seed, data_checksum]):
             if not is_lost(row):
-                found.setdefault(row["replica"], set()).add(row["split_checksum"].decode(errors="replace"))
-        return found
+                splits.setdefault(row["replica"], set()).add(row["split_checksum"].decode(errors="replace"))
+        return splits
 
-    def of_other_data(self, dataset: str, data_checksum: str) -> int:
+    def num_runs_of_other_data(self, dataset: str, data_checksum: str) -> int:
         """How many runs of a data set of this name were trained on other graphs."""
         query = "SELECT count(*) FROM runs WHERE dataset = ? AND data_checksum NOT IN ('', ?)"
         with self._connection() as connection:
-            (number,) = connection.execute(query, (dataset, data_checksum)).fetchone()
-        return int(number)
+            (num_runs,) = connection.execute(query, (dataset, data_checksum)).fetchone()
+        return int(num_runs)
 
 
 def _add(connection: sqlite3.Connection, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Store rows in a transaction, and say how many are new."""
-    marks = ", ".join(f":{name}" for name in STORED)
+    """Store rows in a transaction, and return how many are new."""
+    marks = ", ".join(f":{name}" for name in STORED_COLUMNS)
     connection.execute("BEGIN IMMEDIATE")
     _remove_damaged(connection, rows)
     connection.executemany(f"DELETE FROM runs WHERE {_LOST} AND {_PERHAPS_THE_SAME}", rows)
-    insert = f"INSERT INTO runs ({', '.join(STORED)}) SELECT {marks} "
+    insert = f"INSERT INTO runs ({', '.join(STORED_COLUMNS)}) SELECT {marks} "
     insert += f"WHERE NOT EXISTS (SELECT 1 FROM runs WHERE {_PERHAPS_THE_SAME})"
-    new = ", ".join(f"{name} = excluded.{name}" for name in STORED)
+    updates = ", ".join(f"{name} = excluded.{name}" for name in STORED_COLUMNS)
     before = connection.total_changes
-    connection.executemany(f"{insert} ON CONFLICT DO UPDATE SET {new} WHERE {_LOST} OR {_BARE}", rows)
+    connection.executemany(f"{insert} ON CONFLICT DO UPDATE SET {updates} WHERE {_LOST} OR {_BARE}", rows)
     connection.execute("COMMIT")
     return connection.total_changes - before
 
 
 def _remove_damaged(connection: sqlite3.Connection, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Remove what is damaged of these runs, so that they can be stored again."""
-    # The inner query reads the key in the index, the outer one that in the table: either may be the damaged one
+    """Remove damaged rows of these runs, so that they can be stored again."""
+    # The inner query reads the key in the index, the outer query that in the table: either may be damaged
     query = f"""
-        SELECT rowid, {", ".join(STORED)} FROM runs WHERE rowid IN (
+        SELECT rowid, {", ".join(STORED_COLUMNS)} FROM runs WHERE rowid IN (
             SELECT rowid FROM runs WHERE dataset = :dataset AND method = :method
             AND recipe_checksum = :recipe_checksum AND seed = :seed AND replica = :replica
         )
@@ -183,7 +183,7 @@ def _remove_damaged(connection: sqlite3.Connection, rows: Iterable[Mapping[str, 
     text_factory, connection.text_factory = connection.text_factory, bytes
     stored = [dict(row) for new in rows for row in connection.execute(query, new)]
     connection.text_factory = text_factory
-    damaged = [(row["rowid"],) for row in stored if not intact(row, COLUMNS)]
+    damaged = [(row["rowid"],) for row in stored if not is_intact(row, COLUMNS)]
     if damaged:
         connection.execute("PRAGMA writable_schema = ON")  # or a row that is not in the index cannot be deleted
         connection.executemany("DELETE FROM runs WHERE rowid = ?", damaged)
@@ -191,6 +191,6 @@ def _remove_damaged(connection: sqlite3.Connection, rows: Iterable[Mapping[str, 
         connection.execute("REINDEX")
 
 
-def _line(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     """An error's message in one line."""
     return " ".join(str(error).split())

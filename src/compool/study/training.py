@@ -1,4 +1,4 @@
-"""From blocks of replicas to runs in a store. One function trains a block, wherever it is called."""
+"""Train blocks of replicas and store their runs."""
 
 import hashlib
 import platform
@@ -15,7 +15,7 @@ import compool
 from compool import data, replicas
 from compool.nn.settings import GINSettings, NetworkSettings
 from compool.replicas import initial
-from compool.replicas.trainer import Curves, Settings, train
+from compool.replicas.trainer import Curves, TrainingSettings, train
 from compool.study import checkpoint, planning
 from compool.study.planning import Block
 from compool.study.recipe import Recipe
@@ -29,9 +29,9 @@ def train_block(
     block: Block,
     on_epoch: OnEpoch | None = None,
     graphs: data.GraphSet | None = None,
-    keep: Callable[[replicas.Network | replicas.GIN], None] | None = None,
+    keep: Callable[[replicas.NetworkStack | replicas.GINStack], None] | None = None,
 ) -> list[Run]:
-    """Train the replicas of a block and return their runs. Whoever calls this stores them, with :func:`finish`.
+    """Train the replicas of a block and return their runs. The caller stores them, with :func:`finish`.
 
     If the block has a checkpoint, training resumes from it. Checkpoints are written from time to time.
 
@@ -39,10 +39,10 @@ def train_block(
         block: what to train.
         on_epoch: called after each epoch.
         graphs: the block's data set; by default it is loaded.
-        keep: called with the networks as the last epoch left them.
+        keep: called with the networks after the last epoch.
     """
     recipe, began = block.recipe, time.perf_counter()
-    graphs = planning.load(recipe, block.folder) if graphs is None else graphs
+    graphs = planning.load_data(recipe, block.folder) if graphs is None else graphs
     features = data.features(graphs, recipe.features)
     splits = planning.splits(block.recipe, graphs, block.seed, block.replicas)
     streams = [_stream(graphs.name, block.seed, replica) for replica in block.replicas]
@@ -53,12 +53,12 @@ def train_block(
     checksums = [_weights_checksum(network) for network in networks]
     stack = replicas.stack(networks).to(block.device)
     keys = torch.tensor([int(key) for _, key in streams], device=block.device)
-    settings = Settings(
+    settings = TrainingSettings(
         recipe.epochs,
         recipe.batch,
-        torch.tensor([one.lr for one in block.recipes]),
+        torch.tensor([variant.lr for variant in block.recipes]),
         recipe.halve,
-        torch.tensor([one.weight_decay for one in block.recipes]),
+        torch.tensor([variant.weight_decay for variant in block.recipes]),
         recipe.optimizer == "adamw",
         recipe.shuffle,
     )
@@ -66,51 +66,53 @@ def train_block(
     device = _device_name(block.device)
     saved = None
     if block.checkpoint is not None:
-        origin = checkpoint.origin(graphs.checksum, [one.checksum for one in splits], checksums, device, _versions())
+        origin = checkpoint.origin(
+            graphs.checksum, [split.checksum for split in splits], checksums, device, _versions()
+        )
         saved = checkpoint.Checkpoint(block.checkpoint, block.members, block.seed, origin)
     on_device = replicas.Graphs(graphs, features, block.device)
     start, save = (saved.read(), saved.write) if saved else (None, None)
     trained = train(stack, on_device, splits, keys, settings, of_block, start, save)
-    seconds = time.perf_counter() - began + (saved.earlier if saved else 0.0)
-    common = _about(block, graphs, device, seconds / len(splits))
+    seconds = time.perf_counter() - began + (saved.earlier_seconds if saved else 0.0)
+    common = _common_columns(block, graphs, device, seconds / len(splits))
     if keep is not None:
         keep(stack)
     runs, names = list[Run](), [field.name for field in fields(Curves)]
-    for at, (replica, split) in enumerate(zip(block.replicas, splits, strict=True)):
-        curves = {name: [_plain(row[at]) for row in getattr(trained.curves, name)] for name in names}
-        epoch = int(trained.epoch[at])
-        found = {
-            "status": "failed" if trained.failed[at] else "done",
-            "reason": "its loss or weights were no longer finite" if trained.failed[at] else "",
-            "test": float(trained.test[at]) if epoch > 0 else None,
-            "validation": float(trained.validation[at]) if epoch > 0 else None,
+    for index, (replica, split) in enumerate(zip(block.replicas, splits, strict=True)):
+        curves = {name: [_json_numbers(row[index]) for row in getattr(trained.curves, name)] for name in names}
+        epoch = int(trained.epoch[index])
+        result = {
+            "status": "failed" if trained.failed[index] else "done",
+            "reason": "its loss or weights were no longer finite" if trained.failed[index] else "",
+            "test": float(trained.test[index]) if epoch > 0 else None,
+            "validation": float(trained.validation[index]) if epoch > 0 else None,
             "epoch": epoch if epoch > 0 else None,
             "kept": curves["kept"][epoch - 1] if epoch > 0 else [],
-            "weights_checksum": checksums[at],
+            "weights_checksum": checksums[index],
         }
-        found |= _settings(block.recipes[at]) | _split(split)
-        runs.append(Run(replica=replica, curves=curves, **found, **common))
+        result |= _recipe_columns(block.recipes[index]) | _split_columns(split)
+        runs.append(Run(replica=replica, curves=curves, **result, **common))
     return runs
 
 
 def failed_block(block: Block, graphs: data.GraphSet, reason: str) -> list[Run]:
     """The runs of a block that could not be trained."""
-    common = _about(block, graphs, block.device, 0.0) | {"status": "failed", "reason": reason, "node": ""}
+    common = _common_columns(block, graphs, block.device, 0.0) | {"status": "failed", "reason": reason, "node": ""}
     nothing: dict[str, Any] = {"test": None, "validation": None, "epoch": None, "kept": [], "curves": {}}
     splits = planning.splits(block.recipe, graphs, block.seed, block.replicas)
     return [
-        Run(replica=replica, **nothing, **_settings(recipe), **_split(split), **common)
+        Run(replica=replica, **nothing, **_recipe_columns(recipe), **_split_columns(split), **common)
         for recipe, replica, split in zip(block.recipes, block.replicas, splits, strict=True)
     ]
 
 
-def _settings(recipe: Recipe) -> dict[str, Any]:
-    """What a run says of its recipe."""
+def _recipe_columns(recipe: Recipe) -> dict[str, Any]:
+    """The columns of a run about its recipe."""
     return {"recipe": recipe.name, "recipe_checksum": recipe.checksum, "settings": asdict(recipe)}
 
 
-def _split(split: data.Split) -> dict[str, Any]:
-    """What a run says of its split."""
+def _split_columns(split: data.Split) -> dict[str, Any]:
+    """The columns of a run about its split."""
     return {
         "split_checksum": split.checksum,
         "train_graphs": len(split.train),
@@ -118,8 +120,8 @@ def _split(split: data.Split) -> dict[str, Any]:
     }
 
 
-def _about(block: Block, graphs: data.GraphSet, device: str, seconds: float) -> dict[str, Any]:
-    """What the runs of a block have in common."""
+def _common_columns(block: Block, graphs: data.GraphSet, device: str, seconds: float) -> dict[str, Any]:
+    """The columns that the runs of a block have in common."""
     recipe = block.recipe
     settings = recipe.network_settings(data.features(graphs, recipe.features).width, graphs.num_classes)
     return {
@@ -143,9 +145,9 @@ def _versions() -> dict[str, str]:
 
 
 def finish(block: Block, runs: list[Run], store: Store) -> None:
-    """Store what came of a block. Checkpoints of its runs are of no use then."""
+    """Store the runs of a block, and remove its checkpoints."""
     store.add(runs)
-    checkpoint.remove(checkpoint.folder(store.path), block.members, block.seed)
+    checkpoint.remove(checkpoint.folder_of(store.path), block.members, block.seed)
 
 
 def train_here(
@@ -170,7 +172,7 @@ def train_here(
 
 
 def _stream(name: str, seed: int, replica: int) -> np.ndarray:
-    """The seed of a replica's initial weights and its random key: by data set, study seed and replica alone."""
+    """The seed of a replica's initial weights and its random key, by data set, study seed and replica only."""
     digest = hashlib.sha256(f"{name}, training".encode()).digest()
     words = np.random.SeedSequence([int.from_bytes(digest[:8], "little"), seed, replica])
     return words.generate_state(2, np.uint64).astype(np.int64)
@@ -180,7 +182,7 @@ def _network(settings: NetworkSettings | GINSettings, seed: int) -> torch.nn.Mod
     """The network with the initial weights of a seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return initial.network(settings)
+        return initial.draw_parameters(settings)
 
 
 def _weights_checksum(network: torch.nn.Module) -> str:
@@ -197,8 +199,8 @@ def _device_name(device: str) -> str:
     )
 
 
-def _plain(value: torch.Tensor) -> Any:
-    """Numbers for JSON: six digits, None where there is none."""
+def _json_numbers(value: torch.Tensor) -> Any:
+    """Numbers for JSON: six digits, None if they are not finite."""
     if value.dim():
-        return [_plain(one) for one in value]
+        return [_json_numbers(element) for element in value]
     return round(float(value), 6) if value.isfinite() else None

@@ -1,4 +1,4 @@
-"""Blocks on several processes of this machine, one store."""
+"""Train blocks on several processes of this machine, with a single store."""
 
 import logging
 import multiprocessing
@@ -37,7 +37,7 @@ def execute(
     First, checkpoints all of whose runs are stored are removed.
     """
     opened = Store(store)
-    checkpoint.remove_stored(checkpoint.folder(store), opened)
+    checkpoint.remove_stored(checkpoint.folder_of(store), opened)
     if not blocks:
         return training.train_here((), opened)
     processes = min(workers or planning.local_resources(blocks[0].device).workers, len(blocks))
@@ -49,10 +49,10 @@ def execute(
 def train_on_workers(
     blocks: Sequence[Block], store: Store, workers: int, on_epoch: OnEpoch | None = None
 ) -> Generator[list[Run], None, None]:
-    """Train blocks on `workers` processes, and store each when it is finished, in this one.
+    """Train blocks on `workers` processes, and store each block in this process when it is finished.
 
     A block that is too large for the memory of a GPU is halved. When the caller stops early, the processes are killed:
-    what they were training has its checkpoint, if it took long enough to have one.
+    blocks that trained long enough have a checkpoint.
     """
     context = multiprocessing.get_context("spawn")
     queue: Queue[Any] = context.Queue()
@@ -60,9 +60,9 @@ def train_on_workers(
     listener = threading.Thread(target=_listen, args=(queue, on_epoch, over), daemon=True)
     listener.start()
     threads = max(1, torch.get_num_threads() // workers)
-    pool = ProcessPoolExecutor(workers, context, initializer=_start, initargs=(queue, threads, os.getpid()))
+    pool = ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(queue, threads, os.getpid()))
     try:
-        yield from schedule(blocks, store, lambda block, _: pool.submit(_work, block), lambda: 2 * workers)
+        yield from schedule(blocks, store, lambda block, _: pool.submit(_train_block, block), lambda: 2 * workers)
     except BrokenProcessPool:
         raise RuntimeError(
             "a worker was killed, for want of memory perhaps: what is finished is stored, and fewer --workers or a "
@@ -76,7 +76,7 @@ def train_on_workers(
         listener.join(timeout=5)
 
 
-def _start(queue: "Queue[Any]", threads: int, parent: int) -> None:
+def _start_worker(queue: "Queue[Any]", threads: int, parent: int) -> None:
     global _queue
     _queue = queue
     torch.set_num_threads(threads)
@@ -84,16 +84,16 @@ def _start(queue: "Queue[Any]", threads: int, parent: int) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """End this process when the one that started it was killed, and nobody waits for its results."""
+    """End this process when its parent was killed, and nobody waits for its results."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
 
 
-def _work(block: Block) -> list[Run]:
+def _train_block(block: Block) -> list[Run]:
     global _loaded
     if _loaded is None or _loaded[0] != block.source:
-        _loaded = block.source, planning.load(block.recipe, block.folder)
+        _loaded = block.source, planning.load_data(block.recipe, block.folder)
     return training.train_block(block, _send_epoch, _loaded[1])
 
 
@@ -103,7 +103,7 @@ def _send_epoch(block: Block, epoch: int, curves: Curves) -> None:
 
 
 def last_rows(curves: Curves) -> list[list[Any]]:
-    """The last row of each curve, as arrays, for sending; :func:`from_rows` makes them curves again."""
+    """The last row of each curve, as arrays, for sending; :func:`from_rows` reverses it."""
     return [[row.numpy() for row in getattr(curves, field.name)[-1:]] for field in fields(Curves)]
 
 

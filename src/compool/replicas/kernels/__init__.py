@@ -1,7 +1,6 @@
-"""What the layers of many replicas are made of: products, message passing, norms, dropout and padded unions.
+"""The operations behind stacked layers: products, message passing, norms, dropout and padded unions.
 
-They do not check their input, and an index out of range can crash the process: the stacks of :mod:`compool.replicas`
-check.
+They do not check their input: an index out of range can crash the process. The stacks of :mod:`compool.replicas` check.
 """
 
 from compool.replicas.kernels.dropout import activate, dropout

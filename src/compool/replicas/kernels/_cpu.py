@@ -1,4 +1,4 @@
-"""The layers of replicas on the CPU with numba."""
+"""The operations of stacked layers on the CPU, with numba."""
 
 import numpy as np
 import torch
@@ -11,22 +11,22 @@ from compool.replicas.kernels import _torch
 from compool.replicas.kernels.unions import checked_capacity
 
 
-def _rows(like: Tensor, number: int, ptr: Tensor) -> Tensor:
-    """An array for rows of segments; rows of none are zeros."""
-    out = empty_like(like, number)
+def _rows(like: Tensor, num_rows: int, ptr: Tensor) -> Tensor:
+    """An empty array for rows of segments; rows of no segment are zero."""
+    out = empty_like(like, num_rows)
     out[int(ptr[-1]) :].zero_()
     return out
 
 
 def gather_graphs(
-    which: Tensor, node_ptr: Tensor, edge_ptr: Tensor, row_ptr: Tensor, edge_index: Tensor, nodes: int, edges: int
+    graph_ids: Tensor, node_ptr: Tensor, edge_ptr: Tensor, row_ptr: Tensor, edge_index: Tensor, nodes: int, edges: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    nodes, edges = checked_capacity(which, node_ptr, edge_ptr, nodes, edges)
-    graph_ptr = torch.empty(which.size(0) + 1, dtype=torch.long)
+    nodes, edges = checked_capacity(graph_ids, node_ptr, edge_ptr, nodes, edges)
+    graph_ptr = torch.empty(graph_ids.size(0) + 1, dtype=torch.long)
     node, rows = empty_like(node_ptr, nodes), empty_like(node_ptr, nodes + 1)
     out = torch.from_numpy(np.zeros((2, edges), edge_index.numpy().dtype))
-    given = (which.contiguous(), node_ptr, edge_ptr, row_ptr, edge_index, graph_ptr, node, rows, out)
-    loops.gather_graphs(*(t.numpy() for t in given))
+    arrays = (graph_ids.contiguous(), node_ptr, edge_ptr, row_ptr, edge_index, graph_ptr, node, rows, out)
+    loops.gather_graphs(*(t.numpy() for t in arrays))
     return graph_ptr, node, rows, out
 
 
@@ -87,8 +87,8 @@ def propagate(
 ) -> Tensor:
     rows = ready(x)
     out = empty_like(rows, x.size(0))
-    one = rows.new_ones(1)  # a factor of one row is the same for all
-    factors = [one if left is None else left, one if right is None else right, 0 * one if own is None else own]
+    ones = rows.new_ones(1)  # a factor of length 1 holds for all nodes
+    factors = [ones if left is None else left, ones if right is None else right, 0 * ones if own is None else own]
     args = (rows, row_ptr, neighbour, *(factor.contiguous() for factor in factors), out)
     loops.propagate(*(t.numpy() for t in args))
     return out.to(x.dtype)
@@ -128,8 +128,8 @@ def activate_backward(grad: Tensor, out: Tensor, ptr: Tensor, probability: Tenso
 def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
     rows = ready(ends)
     share = rows.new_zeros(edge_index.size(1))
-    most, total = (np.empty(ends.size(1), share.numpy().dtype) for _ in range(2))
-    loops.softmax_ends(rows.numpy(), *ends_of(edge_index), row_ptr.numpy(), most, total, share.numpy())
+    largest, total = (np.empty(ends.size(1), share.numpy().dtype) for _ in range(2))
+    loops.softmax_ends(rows.numpy(), *ends_of(edge_index), row_ptr.numpy(), largest, total, share.numpy())
     return share.to(ends.dtype)
 
 

@@ -6,25 +6,25 @@ from compool.ops._cpu.loops import exact, fast
 
 
 @fast
-def gather_graphs(which, node_ptr, edge_ptr, row_ptr, edge_index, graph_ptr, node, rows, out):
+def gather_graphs(graph_ids, node_ptr, edge_ptr, row_ptr, edge_index, graph_ptr, node, rows, out):
     """`out` comes in as zeros."""
     n, e = 0, 0
-    for s in range(which.size):
+    for s in range(graph_ids.size):
         graph_ptr[s] = n
-        g = which[s]
+        g = graph_ids[s]
         if g < 0:
             continue
         low, high = edge_ptr[g], edge_ptr[g + 1]
         for row in range(2):
             source, target = edge_index[row, low:high], out[row, e : e + high - low]
-            for at in range(source.size):
-                target[at] = source[at] + n
+            for edge in range(source.size):
+                target[edge] = source[edge] + n
         for i in range(node_ptr[g], node_ptr[g + 1]):
             node[n] = i
             rows[n] = row_ptr[i] - low + e
             n += 1
         e += high - low
-    graph_ptr[which.size] = n
+    graph_ptr[graph_ids.size] = n
     node[n:] = node_ptr[-1]
     rows[n:] = e
 
@@ -50,13 +50,13 @@ def segment_repeat(x, ptr, out):
 
 @fast
 def propagate(x, row_ptr, neighbour, left, right, own, out):
-    """A factor of length one holds for all nodes."""
+    """A factor of length 1 holds for all nodes."""
     each_left, each_right, each_own = min(left.size - 1, 1), min(right.size - 1, 1), min(own.size - 1, 1)
     for i in range(x.shape[0]):
         row, member, o, scale = out[i], x[i], own[i * each_own], left[i * each_left]
         row[:] = 0
-        for at in range(row_ptr[i], row_ptr[i + 1]):
-            j = neighbour[at]
+        for edge in range(row_ptr[i], row_ptr[i + 1]):
+            j = neighbour[edge]
             r, other = right[j * each_right], x[j]
             for c in range(row.size):
                 row[c] += r * other[c]
@@ -66,7 +66,7 @@ def propagate(x, row_ptr, neighbour, left, right, own, out):
 
 @fast
 def _mix32(bits):
-    """The finaliser of MurmurHash3. Casts all along: numba makes 64 bits of two times 32."""
+    """The finaliser of MurmurHash3. Every step is cast: numba makes 64 bits of two 32-bit operands."""
     bits = np.uint32((bits ^ (bits >> 16)) * np.uint32(0x85EBCA6B))
     bits = np.uint32((bits ^ (bits >> 13)) * np.uint32(0xC2B2AE35))
     return np.uint32(bits ^ (bits >> 16))
@@ -96,7 +96,7 @@ def _least(probability):
 
 @fast
 def activate(x, bias, ptr, out):
-    """A bias of one row holds for all segments."""
+    """A bias with a single row holds for all segments."""
     each = min(bias.shape[0] - 1, 1)
     for s in range(ptr.size - 1):
         shift = bias[s * each]
@@ -122,7 +122,7 @@ def activate_and_drop(x, bias, ptr, probability, out, key):
 
 @fast
 def activate_backward(grad, out, ptr, probability, grad_x, grad_bias):
-    """A probability of length one holds for all segments."""
+    """A probability of length 1 holds for all segments."""
     each = min(probability.size - 1, 1)
     for s in range(ptr.size - 1):
         scale = 1 / (1 - grad.dtype.type(probability[s * each]))
@@ -142,24 +142,24 @@ def segment_norm(x, weight, bias, ptr, out, mean, variance, eps, relu):
     if relu:
         least = 0.0
     for s in range(ptr.size - 1):
-        number = max(ptr[s + 1] - ptr[s], 1)
-        centre, spread, w, b = mean[s], variance[s], weight[s], bias[s]
+        num_rows = max(ptr[s + 1] - ptr[s], 1)
+        centre, var, w, b = mean[s], variance[s], weight[s], bias[s]
         centre[:] = 0
-        spread[:] = 0
+        var[:] = 0
         for i in range(ptr[s], ptr[s + 1]):
             row = x[i]
             for c in range(row.size):
                 centre[c] += row[c]
         for c in range(centre.size):
-            centre[c] /= number
+            centre[c] /= num_rows
         for i in range(ptr[s], ptr[s + 1]):
             row = x[i]
             for c in range(row.size):
-                spread[c] += (row[c] - centre[c]) ** 2
+                var[c] += (row[c] - centre[c]) ** 2
         scale = np.empty_like(centre)
         for c in range(centre.size):
-            spread[c] /= number
-            scale[c] = w[c] / np.sqrt(spread[c] + eps)
+            var[c] /= num_rows
+            scale[c] = w[c] / np.sqrt(var[c] + eps)
         for i in range(ptr[s], ptr[s + 1]):
             row, to = x[i], out[i]
             for c in range(row.size):
@@ -172,7 +172,7 @@ def segment_norm_backward(grad, x, out, weight, mean, variance, ptr, grad_x, gra
     if relu:
         least = 0.0
     for s in range(ptr.size - 1):
-        number = max(ptr[s + 1] - ptr[s], 1)
+        num_rows = max(ptr[s + 1] - ptr[s], 1)
         centre, total, product, w = mean[s], grad_bias[s], grad_weight[s], weight[s]
         scale = np.empty_like(centre)
         for c in range(centre.size):
@@ -182,31 +182,31 @@ def segment_norm_backward(grad, x, out, weight, mean, variance, ptr, grad_x, gra
         for i in range(ptr[s], ptr[s + 1]):
             row, g, active = x[i], grad[i], out[i]
             for c in range(row.size):
-                one = g[c] if active[c] > least else 0.0
-                total[c] += one
-                product[c] += one * (row[c] - centre[c]) * scale[c]
+                active_grad = g[c] if active[c] > least else 0.0
+                total[c] += active_grad
+                product[c] += active_grad * (row[c] - centre[c]) * scale[c]
         for i in range(ptr[s], ptr[s + 1]):
             row, g, active, to = x[i], grad[i], out[i], grad_x[i]
             for c in range(row.size):
-                one = g[c] if active[c] > least else 0.0
+                active_grad = g[c] if active[c] > least else 0.0
                 normal = (row[c] - centre[c]) * scale[c]
-                to[c] = (one - total[c] / number - normal * product[c] / number) * w[c] * scale[c]
+                to[c] = (active_grad - total[c] / num_rows - normal * product[c] / num_rows) * w[c] * scale[c]
 
 
 @exact
-def softmax_ends(ends, source, target, row_ptr, most, total, share):
-    """`share` comes in as zeros; `most` and `total` are of the edges into each node."""
-    for i in range(most.size):
+def softmax_ends(ends, source, target, row_ptr, largest, total, share):
+    """`share` comes in as zeros; `largest` and `total` are of the edges into each node."""
+    for i in range(largest.size):
         high = ends.dtype.type(-np.inf)
         for e in range(row_ptr[i], row_ptr[i + 1]):
             high = max(high, ends[0, target[e]] + ends[1, i])
         sum_ = ends.dtype.type(1e-16)  # as PyG has it
         for e in range(row_ptr[i], row_ptr[i + 1]):
             sum_ += np.exp(ends[0, target[e]] + ends[1, i] - high)
-        most[i], total[i] = high, sum_
-    for e in range(row_ptr[most.size]):
+        largest[i], total[i] = high, sum_
+    for e in range(row_ptr[largest.size]):
         u, v = source[e], target[e]
-        share[e] = np.exp(ends[0, u] + ends[1, v] - most[v]) / total[v]
+        share[e] = np.exp(ends[0, u] + ends[1, v] - largest[v]) / total[v]
 
 
 @fast

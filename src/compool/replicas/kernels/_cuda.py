@@ -1,4 +1,4 @@
-"""The layers of replicas on a GPU with Triton. No size comes to the host."""
+"""The operations of stacked layers on a GPU, with Triton. No size is copied to the host."""
 
 import torch
 from torch import Tensor
@@ -19,17 +19,17 @@ from compool.replicas.kernels.unions import segment_sizes
 
 
 def _precision() -> str:
-    """Of products of float32: three passes of tensor cores are as exact as float32; one pass where torch allows it."""
+    """The precision of float32 products: three TF32 passes are as exact as float32; one pass if torch allows it."""
     return "tf32" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "tf32x3"
 
 
-def _plain(x: Tensor) -> bool:
-    """Whether plain operations must do it: sums in a fixed order, or products that tensor cores have no format for."""
+def _needs_reference(x: Tensor) -> bool:
+    """Whether torch must compute it: for sums in a fixed order, and for float64, which the products do not support."""
     return x.dtype == torch.float64 or torch.are_deterministic_algorithms_enabled()
 
 
 def _segments(ptr: Tensor) -> int:
-    """The segments of `ptr` and the rows of none, as a block."""
+    """A block size for the segments of `ptr` and the padding."""
     return power(ptr.size(0))
 
 
@@ -42,23 +42,23 @@ def _tiles(x: Tensor, ptr: Tensor, size: int = 8192) -> tuple[tuple[int, int], d
 
 
 def gather_graphs(
-    which: Tensor, node_ptr: Tensor, edge_ptr: Tensor, row_ptr: Tensor, edge_index: Tensor, nodes: int, edges: int
+    graph_ids: Tensor, node_ptr: Tensor, edge_ptr: Tensor, row_ptr: Tensor, edge_index: Tensor, nodes: int, edges: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    pointers = (torch.cumsum(segment_sizes(ptr, which), 0) for ptr in (node_ptr, edge_ptr))
+    pointers = (torch.cumsum(segment_sizes(ptr, graph_ids), 0) for ptr in (node_ptr, edge_ptr))
     graph_ptr, edge_start = (torch.nn.functional.pad(pointer, (1, 0)) for pointer in pointers)
     if nodes == -1:
         nodes, edges = torch.stack([graph_ptr[-1], edge_start[-1]]).tolist()
     node = node_ptr.new_full((nodes,), row_ptr.size(0) - 1)
     rows, out = edge_start[-1:].repeat(nodes + 1), edge_index.new_zeros(2, edges)
-    if which.numel():
-        source = (which.contiguous(), node_ptr, edge_ptr, row_ptr, *strided(edge_index))
+    if graph_ids.numel():
+        source = (graph_ids.contiguous(), node_ptr, edge_ptr, row_ptr, *strided(edge_index))
         to = (graph_ptr, edge_start, node, rows, out)
-        launch(kernels.gather_graphs, (which.numel(),), *source, *to, nodes, edges, BLOCK=1024)
+        launch(kernels.gather_graphs, (graph_ids.numel(),), *source, *to, nodes, edges, BLOCK=1024)
     return graph_ptr, node, rows, out
 
 
 def grouped_linear(x: Tensor, weight: Tensor, bias: Tensor | None, ptr: Tensor) -> Tensor:
-    return _torch.grouped_linear(x, weight, bias, ptr) if _plain(x) else _linear(x, weight, bias, ptr)
+    return _torch.grouped_linear(x, weight, bias, ptr) if _needs_reference(x) else _linear(x, weight, bias, ptr)
 
 
 def linear_activate(
@@ -70,7 +70,7 @@ def linear_activate(
     key: Tensor | None,
     probability: Tensor,
 ) -> Tensor:
-    if _plain(x):
+    if _needs_reference(x):
         return _torch.linear_activate(x, weight, onto, bias, ptr, key, probability)
     return _linear(x, weight, bias, ptr, onto, key, probability, relu=True)
 
@@ -85,35 +85,35 @@ def _linear(
     probability: Tensor | None = None,
     relu: bool = False,
 ) -> Tensor:
-    number, inputs, outputs = *x.shape, weight.size(1)
-    out = x.new_empty(number, outputs)
+    num_rows, inputs, outputs = *x.shape, weight.size(1)
+    out = x.new_empty(num_rows, outputs)
     if not out.numel():
         return out
-    weight = weight.contiguous()  # products by a transposed one took a third longer
+    weight = weight.contiguous()  # products with a transposed weight took a third longer
     inner, columns = min(max(power(inputs), 16), 128), min(max(power(outputs), 16), 64)
     chunk, tile = 512, {"ROWS": 64, "INNER": inner, "COLUMNS": columns, "num_warps": 4, "num_stages": 2}
     extra = (ptr if given is None else given.contiguous() for given in (bias, onto, key, probability))
-    args = (x.contiguous(), weight, *extra, ptr, out, number, ptr.size(0) - 1)
+    args = (x.contiguous(), weight, *extra, ptr, out, num_rows, ptr.size(0) - 1)
     has = {"HAS_BIAS": bias is not None, "HAS_ONTO": onto is not None, "HAS_KEY": key is not None, "RELU": relu}
-    precision = _precision() if x.dtype == torch.float32 else "tf32"  # half precision has products of its own
+    precision = _precision() if x.dtype == torch.float32 else "tf32"  # half precision has its own products
     shape = {"INPUTS": inputs, "OUTPUTS": outputs, "SEGMENTS": _segments(ptr), "CHUNK": chunk}
-    grid = (number // chunk + ptr.size(0), *over(outputs, columns))
+    grid = (num_rows // chunk + ptr.size(0), *over(outputs, columns))
     launch(products.grouped_linear, grid, *args, PRECISION=precision, **has, **shape, **tile)
     return out
 
 
 def grouped_outer(left: Tensor, right: Tensor, ptr: Tensor, has_sums: bool) -> tuple[Tensor, Tensor]:
-    if _plain(left):
+    if _needs_reference(left):
         return _torch.grouped_outer(left, right, ptr, has_sums)
-    segments, number, a, b = ptr.size(0) - 1, left.size(0), left.size(1), right.size(1)
+    segments, num_rows, a, b = ptr.size(0) - 1, left.size(0), left.size(1), right.size(1)
     both = torch.zeros(segments * a * (b + has_sums), dtype=torch.float32, device=left.device)
     out, sums = both[: segments * a * b].view(segments, a, b), both[segments * a * b :].view(-1, a)
-    if out.numel() and number:
+    if out.numel() and num_rows:
         chunk, tall, narrow = 1024, min(max(power(a), 16), 128), min(max(power(b), 16), 64)
-        args = (left.contiguous(), right.contiguous(), ptr, out, sums, number, segments)
+        args = (left.contiguous(), right.contiguous(), ptr, out, sums, num_rows, segments)
         tile = {"SEGMENTS": _segments(ptr), "CHUNK": chunk, "ROWS": 32, "LEFT": tall, "RIGHT": narrow}
         tile["num_warps"] = 8 if tall == 128 else 4
-        grid = (number // chunk + ptr.size(0), *over(a, tall), *over(b, narrow))
+        grid = (num_rows // chunk + ptr.size(0), *over(a, tall), *over(b, narrow))
         launch(products.grouped_outer, grid, *args, A=a, B=b, HAS_SUMS=has_sums, PRECISION=_precision(), **tile)
     return out.to(left.dtype), sums.to(left.dtype)
 
@@ -204,16 +204,16 @@ def segment_norm(
     if torch.are_deterministic_algorithms_enabled() or x.dtype not in (torch.float32, torch.float64) or not x.numel():
         return _torch.segment_norm(x, weight, bias, ptr, eps, relu)
     x = x.contiguous()
-    number = ptr.diff().clamp(min=1).unsqueeze(1)
+    num_rows = ptr.diff().clamp(min=1).unsqueeze(1)
     mean, variance = torch.zeros_like(weight), torch.zeros_like(weight)
     grid, tile = _tiles(x, ptr)
     sizes = {"RELU": relu, **tile}
     given = (x, x, x, mean, mean, ptr)
     args = (x.size(0), ptr.size(0) - 1)
     launch(norm.norm_sums, grid, *given, mean, mean, *args, WHAT="rows", **sizes)
-    mean /= number
+    mean /= num_rows
     launch(norm.norm_sums, grid, *given, variance, variance, *args, WHAT="squares", **sizes)
-    variance /= number
+    variance /= num_rows
     out, scale = torch.empty_like(x), (variance + eps).rsqrt_()
     w, b = weight.contiguous(), bias.contiguous()
     launch(norm.norm_rows, grid, x, x, x, mean, scale, w, b, b, ptr, out, *args, BACKWARD=False, **sizes)
@@ -234,7 +234,7 @@ def segment_norm_backward(
     if torch.are_deterministic_algorithms_enabled() or x.dtype not in (torch.float32, torch.float64) or not x.numel():
         return _torch.segment_norm_backward(grad, x, out, weight, mean, variance, ptr, eps, relu)
     grad, x, out, mean = (t.contiguous() for t in (grad, x, out, mean))
-    scale, number = (variance + eps).rsqrt_().contiguous(), ptr.diff().clamp(min=1).unsqueeze(1)
+    scale, num_rows = (variance + eps).rsqrt_().contiguous(), ptr.diff().clamp(min=1).unsqueeze(1)
     grad_bias, grad_weight = torch.zeros_like(mean), torch.zeros_like(mean)
     grid, tile = _tiles(x, ptr)
     sizes = {"RELU": relu, **tile}
@@ -242,7 +242,7 @@ def segment_norm_backward(
     given = (x, grad, out, mean, scale)
     launch(norm.norm_sums, grid, *given, ptr, grad_bias, grad_weight, *args, WHAT="grads", **sizes)
     grad_x = torch.empty_like(x)
-    means = (grad_bias / number, grad_weight / number)
+    means = (grad_bias / num_rows, grad_weight / num_rows)
     launch(norm.norm_rows, grid, *given, weight.contiguous(), *means, ptr, grad_x, *args, BACKWARD=True, **sizes)
     return grad_x, grad_weight, grad_bias
 

@@ -1,8 +1,7 @@
 """The GPU kernels behind `_cuda`.
 
-
-A program handles a tile of rows, all of one replica: `_tile` says which. Rows that belong to none are a segment more,
-and come out as zeros. Nothing of one replica is ever multiplied into another's, not even by zero: NaN stays at home.
+A program handles a tile of rows of a single replica, given by `_tile`. Rows of no replica are an extra segment and
+become zero. Values of one replica are never multiplied into another's, not even by zero, so that NaN does not spread.
 """
 
 import triton
@@ -13,47 +12,47 @@ size_free = triton.jit(do_not_specialize=["N", "E", "S", "plus", "stride"])
 
 @triton.jit
 def _tile(ptr, tile, N, S, ROWS: tl.constexpr, SEGMENTS: tl.constexpr):
-    """Of the `tile`-th tile, when each segment is cut into tiles of ROWS: its segment, its first row, the end of the
-    segment, and that end again, or 0 if the rows are of none: then the segment is the last.
+    """For a tile, when each segment is cut into tiles of ROWS: its segment, its first row, the end of the segment, and
+    that end again, or 0 if the rows are of no segment: then the segment is the last.
     """
     s = tl.arange(0, SEGMENTS)
     low = tl.load(ptr + s, mask=s <= S, other=0).to(tl.int32)
     high = tl.where(s == S, N, tl.load(ptr + s + 1, mask=s < S, other=0).to(tl.int32))
     tiles = tl.where(s <= S, (high - low + ROWS - 1) // ROWS, 0)
     before = tl.cumsum(tiles, 0) - tiles
-    here = (before <= tile) & (tile < before + tiles)
-    start = tl.sum(tl.where(here, low + (tile - before) * ROWS, 0), 0)
-    end = tl.sum(tl.where(here, high, 0), 0)
-    segment = tl.sum(tl.where(here, s, 0), 0)
+    contains = (before <= tile) & (tile < before + tiles)
+    start = tl.sum(tl.where(contains, low + (tile - before) * ROWS, 0), 0)
+    end = tl.sum(tl.where(contains, high, 0), 0)
+    segment = tl.sum(tl.where(contains, s, 0), 0)
     return tl.minimum(segment, S - 1), start, end, tl.where(segment < S, end, 0)
 
 
 @size_free
 def gather_graphs(
-    which, node_ptr, edge_ptr, row_ptr, edge_index, stride, graph_ptr, edge_start, node, rows, out, N, E,
+    graph_ids, node_ptr, edge_ptr, row_ptr, edge_index, stride, graph_ptr, edge_start, node, rows, out, N, E,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A program a graph; `node`, `rows` and `out` come in as they are where there is no graph."""
+    """One program per graph; `node`, `rows` and `out` come in filled with the padding."""
     slot = tl.program_id(0)
-    graph = tl.load(which + slot)
+    graph = tl.load(graph_ids + slot)
     if graph < 0:
         return
-    at = tl.arange(0, BLOCK)
+    offsets = tl.arange(0, BLOCK)
     shift, begin = tl.load(graph_ptr + slot), tl.load(edge_start + slot)
     low, high = tl.load(node_ptr + graph), tl.load(node_ptr + graph + 1)
     first, last = tl.load(edge_ptr + graph), tl.load(edge_ptr + graph + 1)
     for start in range(low, high, BLOCK):
-        i = start + at
-        place = shift + i - low
-        inside = (i < high) & (place < N)
-        tl.store(node + place, i, mask=inside)
-        tl.store(rows + place, tl.load(row_ptr + i, mask=inside, other=0) - first + begin, mask=inside)
+        i = start + offsets
+        position = shift + i - low
+        inside = (i < high) & (position < N)
+        tl.store(node + position, i, mask=inside)
+        tl.store(rows + position, tl.load(row_ptr + i, mask=inside, other=0) - first + begin, mask=inside)
     for start in range(first, last, BLOCK):
-        e = start + at
-        place = begin + e - first
-        inside = (e < last) & (place < E)
-        tl.store(out + place, tl.load(edge_index + e, mask=inside, other=0) + shift, mask=inside)
-        tl.store(out + E + place, tl.load(edge_index + stride + e, mask=inside, other=0) + shift, mask=inside)
+        e = start + offsets
+        position = begin + e - first
+        inside = (e < last) & (position < E)
+        tl.store(out + position, tl.load(edge_index + e, mask=inside, other=0) + shift, mask=inside)
+        tl.store(out + E + position, tl.load(edge_index + stride + e, mask=inside, other=0) + shift, mask=inside)
 
 
 @size_free
@@ -81,21 +80,22 @@ def propagate(
     inside = (i < N) & (end - e <= FEW)
     end = tl.where(inside, end, e)
     total = tl.zeros([ROWS, COLUMNS], dtype=dtype)
-    for at in range(0, tl.max(end - e, 0), 4):
+    for offset in range(0, tl.max(end - e, 0), 4):
         for step in tl.static_range(4):
-            there = e + (at + step) < end
-            j = tl.load(neighbour + e + (at + step), mask=there, other=0).to(tl.int64)
-            part = tl.load(x + j[:, None] * D + c[None, :], mask=there[:, None] & columns[None, :], other=0.0).to(dtype)
+            valid = e + (offset + step) < end
+            j = tl.load(neighbour + e + (offset + step), mask=valid, other=0).to(tl.int64)
+            part = tl.load(x + j[:, None] * D + c[None, :], mask=valid[:, None] & columns[None, :], other=0.0).to(dtype)
             if HAS_RIGHT:
-                part *= tl.load(right + j, mask=there, other=0.0)[:, None]
+                part *= tl.load(right + j, mask=valid, other=0.0)[:, None]
             total += part
-    place = i.to(tl.int64)[:, None] * D + c[None, :]
+    position = i.to(tl.int64)[:, None] * D + c[None, :]
     tile = inside[:, None] & columns[None, :]
     if HAS_LEFT:
         total *= tl.load(left + i, mask=inside, other=0.0)[:, None]
     if HAS_OWN:
-        total += tl.load(own + i, mask=inside, other=0.0)[:, None] * tl.load(x + place, mask=tile, other=0.0).to(dtype)
-    tl.store(out + place, total.to(out.dtype.element_ty), mask=tile)
+        row = tl.load(x + position, mask=tile, other=0.0).to(dtype)
+        total += tl.load(own + i, mask=inside, other=0.0)[:, None] * row
+    tl.store(out + position, total.to(out.dtype.element_ty), mask=tile)
 
 
 @triton.jit
@@ -104,7 +104,7 @@ def _long_rows(
     HAS_RIGHT: tl.constexpr, HAS_OWN: tl.constexpr, FEW: tl.constexpr, EDGES: tl.constexpr, LONG: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """`propagate` of the long ones of LONG rows, one after another, EDGES neighbours at once."""
+    """`propagate` for the long rows among LONG rows, one after another, EDGES neighbours at once."""
     i = start + tl.arange(0, LONG)
     columns = c < D
     dtype = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
@@ -117,21 +117,21 @@ def _long_rows(
         j = tl.load(neighbour + e, mask=e < end, other=0).to(tl.int64)
         parts = tl.zeros([EDGES, COLUMNS], dtype=dtype)
         for low in range(tl.load(row_ptr + row), end, EDGES):
-            here, there = j, low + tl.arange(0, EDGES) < end
+            current, valid = j, low + tl.arange(0, EDGES) < end
             e += EDGES
-            j = tl.load(neighbour + e, mask=e < end, other=0).to(tl.int64)  # the next, while rows are on their way
-            tile = there[:, None] & columns[None, :]
-            part = tl.load(x + here[:, None] * D + c[None, :], mask=tile, other=0.0).to(dtype)
+            j = tl.load(neighbour + e, mask=e < end, other=0).to(tl.int64)  # prefetch while rows are loaded
+            tile = valid[:, None] & columns[None, :]
+            part = tl.load(x + current[:, None] * D + c[None, :], mask=tile, other=0.0).to(dtype)
             if HAS_RIGHT:
-                part *= tl.load(right + here, mask=there, other=0.0)[:, None]
+                part *= tl.load(right + current, mask=valid, other=0.0)[:, None]
             parts += part
         total = tl.sum(parts, 0)
-        place = row.to(tl.int64) * D + c
+        position = row.to(tl.int64) * D + c
         if HAS_LEFT:
             total *= tl.load(left + row)
         if HAS_OWN:
-            total += tl.load(own + row) * tl.load(x + place, mask=columns, other=0.0).to(dtype)
-        tl.store(out + place, total.to(out.dtype.element_ty), mask=columns)
+            total += tl.load(own + row) * tl.load(x + position, mask=columns, other=0.0).to(dtype)
+        tl.store(out + position, total.to(out.dtype.element_ty), mask=columns)
         rest = tl.where(rest == row, N, rest)
         row = tl.min(rest, 0)
 
@@ -145,11 +145,11 @@ def _mix32(bits):
 
 
 @triton.jit
-def _kept(place, key, probability):
-    """Which places of a replica are not dropped: by a hash of the key and the place."""
+def _kept(position, key, probability):
+    """Mask of the positions of a replica that are not dropped, by a hash of the key and the position."""
     low = key.to(tl.uint32)
     high = (key >> 32).to(tl.uint32)
-    bits = _mix32(_mix32(place.to(tl.uint32) ^ low) ^ high)
+    bits = _mix32(_mix32(position.to(tl.uint32) ^ low) ^ high)
     return (bits >> 8).to(tl.float32) * 5.9604644775390625e-08 >= probability
 
 
@@ -200,19 +200,19 @@ def activate_backward(
     columns = c < D
     real = (i < stop)[:, None] & columns[None, :]
     dtype = grad_bias.dtype.element_ty
-    at = i[:, None] * D + c[None, :]
-    active = tl.load(result + at, mask=real, other=0.0) > 0
-    value = tl.where(active, tl.load(grad + at, mask=real, other=0.0).to(dtype), 0.0)
+    position = i[:, None] * D + c[None, :]
+    active = tl.load(result + position, mask=real, other=0.0) > 0
+    value = tl.where(active, tl.load(grad + position, mask=real, other=0.0).to(dtype), 0.0)
     if DROPS:
         value = value / (1 - tl.load(probability + segment).to(dtype))
-    tl.store(grad_x + at, value.to(grad_x.dtype.element_ty), mask=(i < end)[:, None] & columns[None, :])
+    tl.store(grad_x + position, value.to(grad_x.dtype.element_ty), mask=(i < end)[:, None] & columns[None, :])
     if start < stop:
         tl.atomic_add(grad_bias + segment * D + c, tl.sum(value, 0), mask=columns, sem="relaxed")
 
 
 @size_free
 def segment_sum(x, ptr, out, S, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """A program a segment: segments should be short."""
+    """One program per segment: segments should be short."""
     segment = tl.program_id(0).to(tl.int64)
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     dtype = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32

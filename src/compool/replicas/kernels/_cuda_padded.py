@@ -1,4 +1,4 @@
-"""Pooling of padded graphs on a GPU, where nothing comes to the host."""
+"""Pooling of padded graphs on a GPU; nothing is copied to the host."""
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ def coarsen_padded(
 
 
 def _numbered_padded(parent: Tensor, rank: Tensor) -> tuple[Tensor, Tensor]:
-    """The component of each node, and the first member of each component, N where there is none."""
+    """The component of each node, and the first member of each component, padded with N."""
     num_nodes, cluster = parent.numel(), torch.empty_like(parent, dtype=torch.long)
     first, graph = torch.full_like(cluster, num_nodes), torch.empty_like(cluster)
     args = (parent, rank, parent, cluster, first, graph, num_nodes)
@@ -38,14 +38,14 @@ def _rows(num_nodes: int) -> tuple[tuple[int], dict[str, int]]:
 
 
 def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
-    number, (edges, stride), dtype = ends.size(1), strided(edge_index), ends.dtype
+    num_nodes, (edges, stride), dtype = ends.size(1), strided(edge_index), ends.dtype
     ends = ends.to(wide(ends)).contiguous()
     share = ends.new_empty(edges.size(1))
     if share.numel():
-        most, total = ends.new_empty(2, number)
-        grid, tile = _rows(number)
-        launch(padded.softmax_rows, grid, ends, row_ptr, edges[1], most, total, number, **tile)
-        args = (ends, edges, stride, most, total, share, row_ptr[-1:], number, edges.size(1))
+        largest, total = ends.new_empty(2, num_nodes)
+        grid, tile = _rows(num_nodes)
+        launch(padded.softmax_rows, grid, ends, row_ptr, edges[1], largest, total, num_nodes, **tile)
+        args = (ends, edges, stride, largest, total, share, row_ptr[-1:], num_nodes, edges.size(1))
         launch(padded.softmax_edges, over(edges.size(1), EDGES), *args, BLOCK=EDGES)
     return share.to(dtype)
 
@@ -53,32 +53,34 @@ def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
 def softmax_ends_backward(grad: Tensor, share: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
     if torch.are_deterministic_algorithms_enabled() or not grad.numel():
         return _torch.softmax_ends_backward(grad, share, edge_index, row_ptr)
-    number, (edges, stride), dtype = row_ptr.numel() - 1, strided(edge_index), grad.dtype
+    num_nodes, (edges, stride), dtype = row_ptr.numel() - 1, strided(edge_index), grad.dtype
     grad, share = (t.to(wide(t)).contiguous() for t in (grad, share))
-    into, out = grad.new_zeros(number), grad.new_empty(number)
+    into, out = grad.new_zeros(num_nodes), grad.new_empty(num_nodes)
     args = (grad, share, edges, stride, into, row_ptr[-1:], edges.size(1))
     launch(padded.softmax_into, over(edges.size(1), EDGES), *args, BLOCK=EDGES)
-    grid, tile = _rows(number)
-    launch(padded.softmax_out, grid, grad, share, row_ptr, edges[1], into, out, number, **tile)
+    grid, tile = _rows(num_nodes)
+    launch(padded.softmax_out, grid, grad, share, row_ptr, edges[1], into, out, num_nodes, **tile)
     return out.to(dtype)
 
 
 def contract_padded(
     edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, graph_ptr: Tensor, span: int
 ) -> tuple[Tensor, ...]:
-    num_nodes, number = row_ptr.numel() - 1, edge_index.size(1)
-    if edge_score.dtype != torch.float32 or not num_nodes or not number:
+    num_nodes, num_edges = row_ptr.numel() - 1, edge_index.size(1)
+    if edge_score.dtype != torch.float32 or not num_nodes or not num_edges:
         return _torch.contract_padded(edge_score, edge_index, row_ptr, graph_ptr, span)
     edges, stride = strided(edge_index)
     grid, graph_ptr = (graph_ptr.numel() - 1,), graph_ptr.contiguous()
-    keys, edge_of = row_ptr.new_full((number,), 2**63 - 1), torch.full_like(row_ptr[:-1], -1, dtype=torch.int32)
+    keys, edge_of = row_ptr.new_full((num_edges,), 2**63 - 1), torch.full_like(row_ptr[:-1], -1, dtype=torch.int32)
     launch(padded.contraction_keys, grid, edge_score.contiguous(), row_ptr, graph_ptr, keys, BLOCK=EDGES)
     order = keys.sort(stable=True).indices
     # The largest graph takes longest: where graphs are dense, in few large blocks; else most are one block
-    block, warps = (2048, 4) if number >= 16 * num_nodes else (512, 1)
+    block, warps = (2048, 4) if num_edges >= 16 * num_nodes else (512, 1)
     launch(padded.contract, grid, order, edges, stride, row_ptr, graph_ptr, edge_of, BLOCK=block, num_warps=warps)
     nodes = torch.arange(num_nodes, dtype=torch.int32, device=edges.device)
-    ends = edges.index_select(1, torch.where(edge_of < 0, nodes % number, edge_of))  # spread out what is not used
+    ends = edges.index_select(
+        1, torch.where(edge_of < 0, nodes % num_edges, edge_of)
+    )  # unused reads are spread over memory
     root = torch.where(edge_of < 0, nodes, ends.amin(0).int())
     cluster, first = _numbered_padded(root, torch.cumsum(root == nodes, 0, dtype=torch.int32))
     chosen = torch.where(first < num_nodes, edge_of[first.clamp(max=num_nodes - 1)], -1).long()
@@ -88,25 +90,25 @@ def contract_padded(
 def _connected(
     edge_index: Tensor, root: Tensor, limit: Tensor, span: int, self_loops: bool, input_loops: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The edges between roots, sorted, each once, and where each row's begin; what follows them is zero.
+    """The edges between roots, sorted, each once, padded with zeros, and where each row begins.
 
-    The keys that they are sorted by are short where they can be: that takes half the time.
+    Edges are sorted by 32-bit keys where these suffice, which takes half the time.
     """
     edges, stride = strided(edge_index)
-    number, num_nodes = edges.size(1), root.numel()
+    num_edges, num_nodes = edges.size(1), root.numel()
     out, rows = torch.zeros_like(edges), root.new_zeros(num_nodes + 1)
-    if number:
+    if num_edges:
         bits = max(span, 1).bit_length() + 1  # of two roots that an edge joins, how far they are apart
         bits, dtype = (bits, torch.int32) if num_nodes << bits < 2**31 else (32, torch.int64)
-        keys, none, short = root.new_empty(number, dtype=dtype), {"NONE": torch.iinfo(dtype).max}, {"BITS": bits}
-        grid, block = over(number, EDGES), {"BLOCK": EDGES}
+        keys, none, short = root.new_empty(num_edges, dtype=dtype), {"NONE": torch.iinfo(dtype).max}, {"BITS": bits}
+        grid, block = over(num_edges, EDGES), {"BLOCK": EDGES}
         loops = {"SELF_LOOPS": self_loops, "INPUT_LOOPS": input_loops}
-        launch(padded.pair_keys, grid, edges, stride, root, keys, limit, number, **none, **short, **loops, **block)
+        launch(padded.pair_keys, grid, edges, stride, root, keys, limit, num_edges, **none, **short, **loops, **block)
         keys = keys.sort().values
         is_first = torch.empty_like(keys, dtype=torch.int32)
-        launch(padded.first_of_runs, grid, keys, is_first, number, **none, **block)
+        launch(padded.first_of_runs, grid, keys, is_first, num_edges, **none, **block)
         rank = torch.cumsum(is_first, 0, dtype=torch.int32)
-        launch(padded.place_edges, grid, keys, rank, out, number, number, **short, **block)
-        steps = {"STEPS": number.bit_length() + 1, "BLOCK": NODES}
-        launch(padded.row_starts, over(num_nodes + 1, NODES), keys, rank, rows, number, num_nodes, **short, **steps)
+        launch(padded.place_edges, grid, keys, rank, out, num_edges, num_edges, **short, **block)
+        steps = {"STEPS": num_edges.bit_length() + 1, "BLOCK": NODES}
+        launch(padded.row_starts, over(num_nodes + 1, NODES), keys, rank, rows, num_edges, num_nodes, **short, **steps)
     return out, rows

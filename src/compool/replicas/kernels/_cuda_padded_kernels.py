@@ -14,14 +14,14 @@ def pair_keys(
     which is less than 2^(BITS − 1) either way; NONE, the largest number, where there is no edge to keep.
     """
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    there = (e < E) & (e < tl.load(limit))
-    u = tl.load(edge_index + e, mask=there, other=0)
-    v = tl.load(edge_index + stride + e, mask=there, other=0)
-    k = tl.load(root + u, mask=there, other=0).to(tl.int64)
-    m = tl.load(root + v, mask=there, other=0).to(tl.int64)
-    keep = there & (k != m)
+    is_edge = (e < E) & (e < tl.load(limit))
+    u = tl.load(edge_index + e, mask=is_edge, other=0)
+    v = tl.load(edge_index + stride + e, mask=is_edge, other=0)
+    k = tl.load(root + u, mask=is_edge, other=0).to(tl.int64)
+    m = tl.load(root + v, mask=is_edge, other=0).to(tl.int64)
+    keep = is_edge & (k != m)
     if SELF_LOOPS:
-        keep = there & (INPUT_LOOPS | (k != m) | (u != v))
+        keep = is_edge & (INPUT_LOOPS | (k != m) | (u != v))
     key = (k << BITS) + (m - k) + (1 << (BITS - 1))
     tl.store(keys + e, tl.where(keep, key, NONE).to(keys.dtype.element_ty), mask=e < E)
 
@@ -37,15 +37,15 @@ def first_of_runs(keys, is_first, E, NONE: tl.constexpr, BLOCK: tl.constexpr):
 
 @size_free
 def place_edges(keys, rank, out, stride, E, BITS: tl.constexpr, BLOCK: tl.constexpr):
-    """Each distinct key to its place among the edges [2, E]; `rank` counts them, from 1."""
+    """Write each distinct key to its position among the edges [2, E]; `rank` counts them, from 1."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     key = tl.load(keys + e, mask=e < E, other=0).to(tl.int64)
-    place = tl.load(rank + e, mask=e < E, other=0) - 1
+    position = tl.load(rank + e, mask=e < E, other=0) - 1
     before = tl.load(rank + e - 1, mask=(e < E) & (e > 0), other=0) - 1
-    fresh = (e < E) & (place != before)
+    fresh = (e < E) & (position != before)
     source = key >> BITS
-    tl.store(out + place, source, mask=fresh)
-    tl.store(out + stride + place, source + (key & ((1 << BITS) - 1)) - (1 << (BITS - 1)), mask=fresh)
+    tl.store(out + position, source, mask=fresh)
+    tl.store(out + stride + position, source + (key & ((1 << BITS) - 1)) - (1 << (BITS - 1)), mask=fresh)
 
 
 @size_free
@@ -65,8 +65,10 @@ def row_starts(keys, rank, row_ptr, E, N, BITS: tl.constexpr, STEPS: tl.constexp
 
 
 @size_free
-def softmax_rows(ends, row_ptr, neighbour, most, total, N, ROWS: tl.constexpr, WIDE: tl.constexpr):
-    """Of the edges into each node, its own turned round: the largest raw score, and the sum of exponentials less it."""
+def softmax_rows(ends, row_ptr, neighbour, largest, total, N, ROWS: tl.constexpr, WIDE: tl.constexpr):
+    """For the edges into each node, those out of it reversed: the largest raw score, and the sum of exponentials of
+    raw scores minus the largest.
+    """
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = i < N
     start = tl.load(row_ptr + i, mask=inside, other=0)
@@ -74,39 +76,39 @@ def softmax_rows(ends, row_ptr, neighbour, most, total, N, ROWS: tl.constexpr, W
     own = tl.load(ends + N + i, mask=inside, other=0.0)
     high = tl.full([ROWS], -3e38, dtype=ends.dtype.element_ty)  # infinity less infinity is no number
     sums = tl.zeros([ROWS], dtype=ends.dtype.element_ty)
-    for at in range(0, tl.max(end - start, 0), WIDE):
-        e = start[:, None] + at + tl.arange(0, WIDE)[None, :]
-        there = e < end[:, None]
-        j = tl.load(neighbour + e, mask=there, other=0)
-        raw = tl.where(there, tl.load(ends + j, mask=there, other=0.0) + own[:, None], -3e38)
+    for offset in range(0, tl.max(end - start, 0), WIDE):
+        e = start[:, None] + offset + tl.arange(0, WIDE)[None, :]
+        is_edge = e < end[:, None]
+        j = tl.load(neighbour + e, mask=is_edge, other=0)
+        raw = tl.where(is_edge, tl.load(ends + j, mask=is_edge, other=0.0) + own[:, None], -3e38)
         before, high = high, tl.maximum(high, tl.max(raw, 1))
-        parts = tl.where(there, tl.exp(raw - high[:, None]), 0.0)
+        parts = tl.where(is_edge, tl.exp(raw - high[:, None]), 0.0)
         sums = sums * tl.exp(before - high) + tl.sum(parts, 1)
-    tl.store(most + i, high, mask=inside)
+    tl.store(largest + i, high, mask=inside)
     tl.store(total + i, sums, mask=inside)
 
 
 @size_free
-def softmax_edges(ends, edge_index, stride, most, total, share, limit, N, E, BLOCK: tl.constexpr):
+def softmax_edges(ends, edge_index, stride, largest, total, share, limit, N, E, BLOCK: tl.constexpr):
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    there = (e < E) & (e < tl.load(limit))
-    u = tl.load(edge_index + e, mask=there, other=0)
-    v = tl.load(edge_index + stride + e, mask=there, other=0)
-    raw = tl.load(ends + u, mask=there, other=0.0) + tl.load(ends + N + v, mask=there, other=0.0)
-    value = tl.exp(raw - tl.load(most + v, mask=there, other=0.0))
-    value /= tl.load(total + v, mask=there, other=1.0) + 1e-16  # as PyG has it
-    tl.store(share + e, tl.where(there, value, 0.0), mask=e < E)
+    is_edge = (e < E) & (e < tl.load(limit))
+    u = tl.load(edge_index + e, mask=is_edge, other=0)
+    v = tl.load(edge_index + stride + e, mask=is_edge, other=0)
+    raw = tl.load(ends + u, mask=is_edge, other=0.0) + tl.load(ends + N + v, mask=is_edge, other=0.0)
+    value = tl.exp(raw - tl.load(largest + v, mask=is_edge, other=0.0))
+    value /= tl.load(total + v, mask=is_edge, other=1.0) + 1e-16  # as PyG has it
+    tl.store(share + e, tl.where(is_edge, value, 0.0), mask=e < E)
 
 
 @size_free
 def softmax_into(grad, share, edge_index, stride, into, limit, E, BLOCK: tl.constexpr):
     """The sum of gradient times share of the edges into each node, into zeros; few edges have a gradient."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    there = (e < E) & (e < tl.load(limit))
-    g = tl.load(grad + e, mask=there, other=0.0)
-    some = there & (g != 0)
-    v = tl.load(edge_index + stride + e, mask=some, other=0)
-    tl.atomic_add(into + v, g * tl.load(share + e, mask=some, other=0.0), mask=some, sem="relaxed")
+    is_edge = (e < E) & (e < tl.load(limit))
+    g = tl.load(grad + e, mask=is_edge, other=0.0)
+    has_grad = is_edge & (g != 0)
+    v = tl.load(edge_index + stride + e, mask=has_grad, other=0)
+    tl.atomic_add(into + v, g * tl.load(share + e, mask=has_grad, other=0.0), mask=has_grad, sem="relaxed")
 
 
 @size_free
@@ -117,18 +119,18 @@ def softmax_out(grad, share, row_ptr, neighbour, into, out, N, ROWS: tl.constexp
     start = tl.load(row_ptr + i, mask=inside, other=0)
     end = tl.load(row_ptr + i + 1, mask=inside, other=0)
     sums = tl.zeros([ROWS], dtype=grad.dtype.element_ty)
-    for at in range(0, tl.max(end - start, 0), WIDE):
-        e = start[:, None] + at + tl.arange(0, WIDE)[None, :]
-        there = e < end[:, None]
-        j = tl.load(neighbour + e, mask=there, other=0)
-        g = tl.load(grad + e, mask=there, other=0.0) - tl.load(into + j, mask=there, other=0.0)
-        sums += tl.sum(g * tl.load(share + e, mask=there, other=0.0), 1)
+    for offset in range(0, tl.max(end - start, 0), WIDE):
+        e = start[:, None] + offset + tl.arange(0, WIDE)[None, :]
+        is_edge = e < end[:, None]
+        j = tl.load(neighbour + e, mask=is_edge, other=0)
+        g = tl.load(grad + e, mask=is_edge, other=0.0) - tl.load(into + j, mask=is_edge, other=0.0)
+        sums += tl.sum(g * tl.load(share + e, mask=is_edge, other=0.0), 1)
     tl.store(out + i, sums, mask=inside)
 
 
 @size_free
 def contraction_keys(score, row_ptr, graph_ptr, keys, BLOCK: tl.constexpr):
-    """A program a graph: keys by which edges sort by graph, then by descending score."""
+    """One program per graph: keys that sort edges by graph, then by descending score."""
     graph = tl.program_id(0)
     start = tl.load(row_ptr + tl.load(graph_ptr + graph))
     end = tl.load(row_ptr + tl.load(graph_ptr + graph + 1))
@@ -142,29 +144,29 @@ def contraction_keys(score, row_ptr, graph_ptr, keys, BLOCK: tl.constexpr):
 
 @size_free
 def contract(order, edge_index, stride, row_ptr, graph_ptr, edge_of, BLOCK: tl.constexpr):
-    """A program a graph: contract its edges in order, each unless one of its nodes is in a contracted one.
+    """One program per graph: contract its edges in order, each unless one of its nodes is already contracted.
 
-    `edge_of` comes in as −1 and ends as the contracted edge of each node. Most edges of a dense graph are passed over,
-    a block at a time; of a block, the first that is free is contracted until none is.
+    `edge_of` comes in as −1 and becomes the contracted edge of each node. Most edges of a dense graph are skipped, a
+    block at a time; within a block, the first free edge is contracted until none is left.
     """
     graph = tl.program_id(0)
     node = tl.load(graph_ptr + graph)
     start, end = tl.load(row_ptr + node), tl.load(row_ptr + tl.load(graph_ptr + graph + 1))
-    at = tl.arange(0, BLOCK)
+    offsets = tl.arange(0, BLOCK)
     for low in range(start, end, BLOCK):
-        inside = low + at < end
-        e = tl.load(order + low + at, mask=inside, other=0)
+        inside = low + offsets < end
+        e = tl.load(order + low + offsets, mask=inside, other=0)
         u = tl.load(edge_index + e, mask=inside, other=0)
         v = tl.load(edge_index + stride + e, mask=inside, other=0)
         free = inside & (tl.load(edge_of + u, mask=inside, other=0) < 0)
         free = free & (tl.load(edge_of + v, mask=inside, other=0) < 0)
-        first = tl.min(tl.where(free, at, BLOCK), 0)
+        first = tl.min(tl.where(free, offsets, BLOCK), 0)
         while first < BLOCK:
-            mine = at == first
-            ends = tl.sum(tl.where(mine, ((u - node).to(tl.int64) << 32) | (v - node), 0), 0)
-            one, other = (ends >> 32) + node, (ends & 0xFFFFFFFF) + node
-            tl.store(edge_of + u, e.to(tl.int32), mask=mine)
-            tl.store(edge_of + v, e.to(tl.int32), mask=mine)
-            free = free & (u != one) & (u != other) & (v != one) & (v != other)
-            first = tl.min(tl.where(free, at, BLOCK), 0)
+            is_chosen = offsets == first
+            ends = tl.sum(tl.where(is_chosen, ((u - node).to(tl.int64) << 32) | (v - node), 0), 0)
+            source, target = (ends >> 32) + node, (ends & 0xFFFFFFFF) + node
+            tl.store(edge_of + u, e.to(tl.int32), mask=is_chosen)
+            tl.store(edge_of + v, e.to(tl.int32), mask=is_chosen)
+            free = free & (u != source) & (u != target) & (v != source) & (v != target)
+            first = tl.min(tl.where(free, offsets, BLOCK), 0)
         tl.debug_barrier()

@@ -1,4 +1,4 @@
-"""The GPU kernels of products by replicas: see `_triton_layer_kernels`."""
+"""The GPU kernels of products by replicas: see `_cuda_kernels`."""
 
 import triton
 import triton.language as tl
@@ -7,7 +7,7 @@ from compool.replicas.kernels._cuda_kernels import _activated, _tile, size_free
 
 
 @triton.jit
-def _split(value, PRECISION: tl.constexpr):
+def _split_tf32(value, PRECISION: tl.constexpr):
     """A float32 as the sum of two numbers with few bits, as tensor cores take them; itself if `PRECISION` is "tf32"."""
     if PRECISION == "tf32":
         high, low = value, value
@@ -22,12 +22,12 @@ def _split(value, PRECISION: tl.constexpr):
 def _dot(left, high, low, total, PRECISION: tl.constexpr):
     """`left` times the sum of `high` and `low`, added to `total`, as good as in float32.
 
-    Triton's own "tf32x3" splits both factors for every product; so, one that stays is split before the loop.
+    Triton's own "tf32x3" splits both factors for every product; here a constant factor is split before the loop.
     """
     if PRECISION == "tf32":
         total = tl.dot(left, high, total, input_precision="tf32")
     else:
-        left_high, left_low = _split(left, PRECISION)
+        left_high, left_low = _split_tf32(left, PRECISION)
         small = tl.dot(left_low, high, input_precision="tf32")
         small = tl.dot(left_high, low, small, input_precision="tf32")
         small = tl.where(small == small, small, 0.0)  # the low bits of infinity are NaN; those of NaN are in `high`
@@ -42,7 +42,7 @@ def grouped_linear(
     PRECISION: tl.constexpr, SEGMENTS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, INNER: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """CHUNK rows a program, ROWS at once: a weight of no more than INNER inputs is loaded once."""
+    """CHUNK rows per program, ROWS at once: a weight of at most INNER inputs is loaded once."""
     segment, start, end, stop = _tile(ptr, tl.program_id(0), N, S, CHUNK, SEGMENTS)
     if start >= end:
         return
@@ -57,30 +57,30 @@ def grouped_linear(
     k = tl.arange(0, INNER)
     columns = weight + segment.to(tl.int64) * INPUTS * OUTPUTS + k[:, None] + o[None, :] * INPUTS
     w = tl.load(columns, mask=(k < INPUTS)[:, None] & (o < OUTPUTS)[None, :], other=0.0)
-    high, low = _split(w, PRECISION)
+    high, low = _split_tf32(w, PRECISION)
     for first in range(start, end, ROWS):
         i = (first + tl.arange(0, ROWS)).to(tl.int64)
         total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
-        for at in tl.static_range(0, INPUTS, INNER):
-            inside = at + k < INPUTS
-            rows = x + i[:, None] * INPUTS + at + k[None, :]
+        for offset in tl.static_range(0, INPUTS, INNER):
+            inside = offset + k < INPUTS
+            rows = x + i[:, None] * INPUTS + offset + k[None, :]
             r = tl.load(rows, mask=(i < stop)[:, None] & inside[None, :], other=0.0)
-            if at == 0:
+            if offset == 0:
                 total = _dot(r, high, low, total, PRECISION)
             else:
-                w = tl.load(columns + at, mask=inside[:, None] & (o < OUTPUTS)[None, :], other=0.0)
-                more_high, more_low = _split(w, PRECISION)
+                w = tl.load(columns + offset, mask=inside[:, None] & (o < OUTPUTS)[None, :], other=0.0)
+                more_high, more_low = _split_tf32(w, PRECISION)
                 total = _dot(r, more_high, more_low, total, PRECISION)
-        place = i[:, None] * OUTPUTS + o[None, :]
+        position = i[:, None] * OUTPUTS + o[None, :]
         if HAS_ONTO:
-            there = (i < stop)[:, None] & (o < OUTPUTS)[None, :]
-            total += tl.load(onto + place, mask=there, other=0.0).to(tl.float32)
+            valid = (i < stop)[:, None] & (o < OUTPUTS)[None, :]
+            total += tl.load(onto + position, mask=valid, other=0.0).to(tl.float32)
         if HAS_BIAS:
             total += tl.load(bias + segment * OUTPUTS + o, mask=o < OUTPUTS, other=0.0).to(tl.float32)[None, :]
         row = i - tl.load(ptr + segment)
         total = _activated(total, row, o, segment, key, probability, OUTPUTS, RELU, HAS_KEY)
         total = tl.where((i < stop)[:, None], total, 0.0).to(out.dtype.element_ty)
-        tl.store(out + place, total, mask=(i < end)[:, None] & (o < OUTPUTS)[None, :])
+        tl.store(out + position, total, mask=(i < end)[:, None] & (o < OUTPUTS)[None, :])
 
 
 @size_free
@@ -100,11 +100,11 @@ def grouped_outer(
     shares = tl.zeros([LEFT, ROWS], dtype=tl.float32)
     for low in range(start, end, ROWS):
         i = (low + tl.arange(0, ROWS)).to(tl.int64)
-        one = tl.load(left + a[:, None] + i[None, :] * A, mask=(a < A)[:, None] & (i < end)[None, :], other=0.0)
-        two = tl.load(right + i[:, None] * B + b[None, :], mask=(i < end)[:, None] & (b < B)[None, :], other=0.0)
-        total = tl.dot(one, two, total, input_precision=PRECISION)
+        left_rows = tl.load(left + a[:, None] + i[None, :] * A, mask=(a < A)[:, None] & (i < end)[None, :], other=0.0)
+        right_rows = tl.load(right + i[:, None] * B + b[None, :], mask=(i < end)[:, None] & (b < B)[None, :], other=0.0)
+        total = tl.dot(left_rows, right_rows, total, input_precision=PRECISION)
         if HAS_SUMS:
-            shares += one.to(tl.float32)
+            shares += left_rows.to(tl.float32)
     to = out + segment.to(tl.int64) * A * B + a[:, None] * B + b[None, :]
     tl.atomic_add(to, total, mask=(a < A)[:, None] & (b < B)[None, :], sem="relaxed")
     if HAS_SUMS and tl.program_id(2) == 0:

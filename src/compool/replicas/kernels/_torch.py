@@ -1,4 +1,4 @@
-"""The layers of replicas in plain torch operations: the reference."""
+"""The operations of stacked layers in torch: the reference."""
 
 from itertools import pairwise
 
@@ -12,36 +12,36 @@ from compool.replicas.kernels.unions import checked_capacity, segment_sizes
 
 
 def gather_graphs(
-    which: Tensor, node_ptr: Tensor, edge_ptr: Tensor, row_ptr: Tensor, edge_index: Tensor, nodes: int, edges: int
+    graph_ids: Tensor, node_ptr: Tensor, edge_ptr: Tensor, row_ptr: Tensor, edge_index: Tensor, nodes: int, edges: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    nodes, edges = checked_capacity(which, node_ptr, edge_ptr, nodes, edges)
-    graph_ptr, _, node = _gather(node_ptr, which, nodes)
-    _, graph, edge = _gather(edge_ptr, which, edges)
-    shift = F.pad(graph_ptr[:-1], (0, 1)).to(edge_index.dtype)  # the padding is one graph more
+    nodes, edges = checked_capacity(graph_ids, node_ptr, edge_ptr, nodes, edges)
+    graph_ptr, _, node = _gather(node_ptr, graph_ids, nodes)
+    _, graph, edge = _gather(edge_ptr, graph_ids, edges)
+    shift = F.pad(graph_ptr[:-1], (0, 1)).to(edge_index.dtype)  # padding counts as an extra graph
     out = F.pad(edge_index, (0, 1))[:, edge]
     degree = F.pad(row_ptr.diff(), (0, 1))
     return graph_ptr, node, F.pad(torch.cumsum(degree[node], 0), (1, 0)), out + shift[graph]
 
 
-def _gather(ptr: Tensor, which: Tensor, capacity: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Where each chosen segment begins in the result; the segment at each of its places, and the element of the source.
+def _gather(ptr: Tensor, segments: Tensor, capacity: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Where each chosen segment begins in the result; the segment at each position, and the element of the source.
 
-    The result has the size of `capacity`, and its end is a segment more, each place of which is the source's end.
+    The result has the size of `capacity`. Padding is an extra segment, whose elements are the source's end.
     """
-    offset = F.pad(torch.cumsum(segment_sizes(ptr, which), 0), (1, 0))
+    offset = F.pad(torch.cumsum(segment_sizes(ptr, segments), 0), (1, 0))
     segment = torch.repeat_interleave(torch.diff(offset, append=offset.new_full((1,), capacity)), output_size=capacity)
-    place = torch.arange(segment.size(0), device=ptr.device)
-    found = place + F.pad(ptr[which] - offset[:-1], (0, 1))[segment]
-    return offset, segment, torch.where(place < offset[-1], found, ptr[-1])
+    position = torch.arange(segment.size(0), device=ptr.device)
+    element = position + F.pad(ptr[segments] - offset[:-1], (0, 1))[segment]
+    return offset, segment, torch.where(position < offset[-1], element, ptr[-1])
 
 
 def grouped_linear(x: Tensor, weight: Tensor, bias: Tensor | None, ptr: Tensor) -> Tensor:
     out = x.new_zeros(x.size(0), weight.size(1))
-    for at, (low, high) in enumerate(_segments(ptr)):
+    for replica, (low, high) in enumerate(_segments(ptr)):
         if bias is None:
-            torch.mm(x[low:high], weight[at].t(), out=out[low:high])
+            torch.mm(x[low:high], weight[replica].t(), out=out[low:high])
         else:
-            torch.addmm(bias[at], x[low:high], weight[at].t(), out=out[low:high])
+            torch.addmm(bias[replica], x[low:high], weight[replica].t(), out=out[low:high])
     return out
 
 
@@ -62,8 +62,8 @@ def linear_activate(
 
 def grouped_outer(left: Tensor, right: Tensor, ptr: Tensor, has_sums: bool) -> tuple[Tensor, Tensor]:
     out = left.new_empty(ptr.size(0) - 1, left.size(1), right.size(1))
-    for (low, high), one in zip(_segments(ptr), out, strict=True):
-        torch.mm(left[low:high].t(), right[low:high], out=one)
+    for (low, high), product in zip(_segments(ptr), out, strict=True):
+        torch.mm(left[low:high].t(), right[low:high], out=product)
     return out, segment_sum(left, ptr) if has_sums else left.new_empty(0, left.size(1))
 
 
@@ -72,7 +72,7 @@ def _segments(ptr: Tensor) -> list[tuple[int, int]]:
 
 
 def _row_segment(ptr: Tensor, num_rows: int) -> Tensor:
-    """The segment of each row; rows after the last are of one more."""
+    """The segment of each row; rows after the last segment belong to an extra segment."""
     sizes = torch.diff(ptr, append=ptr.new_full((1,), num_rows))
     return torch.repeat_interleave(sizes, output_size=num_rows)
 
@@ -93,10 +93,10 @@ def segment_norm(
     def each(values: Tensor) -> Tensor:
         return segment_repeat(values, ptr, x.size(0))
 
-    number = ptr.diff().clamp(min=1).unsqueeze(1)
-    mean = segment_sum(x, ptr) / number
+    num_rows = ptr.diff().clamp(min=1).unsqueeze(1)
+    mean = segment_sum(x, ptr) / num_rows
     centred = x - each(mean)
-    variance = segment_sum(centred * centred, ptr) / number
+    variance = segment_sum(centred * centred, ptr) / num_rows
     out = centred * each(weight * (variance + eps).rsqrt()) + each(bias)
     return out.relu() if relu else out, mean, variance
 
@@ -115,14 +115,14 @@ def segment_norm_backward(
     def each(values: Tensor) -> Tensor:
         return segment_repeat(values, ptr, x.size(0))
 
-    number = ptr.diff().clamp(min=1).unsqueeze(1)
+    num_rows = ptr.diff().clamp(min=1).unsqueeze(1)
     if relu:
         grad = grad * (out > 0)
     scale = (variance + eps).rsqrt()
     normal = (x - each(mean)) * each(scale)
     grad_bias, grad_weight = segment_sum(grad, ptr), segment_sum(grad * normal, ptr)
-    rest = grad - each(grad_bias / number) - normal * each(grad_weight / number)
-    return rest * each(weight * scale), grad_weight, grad_bias
+    centred = grad - each(grad_bias / num_rows) - normal * each(grad_weight / num_rows)
+    return centred * each(weight * scale), grad_weight, grad_bias
 
 
 def propagate(
@@ -141,7 +141,7 @@ def propagate(
 
 
 def _keep(x: Tensor, ptr: Tensor, key: Tensor, probability: Tensor) -> Tensor:
-    """1 / (1 − p) for what is kept, 0 for what is dropped: a hash of the key and the place in the replica decides."""
+    """1 / (1 − p) for what is kept, 0 for what is dropped, by a hash of the key and the position in the replica."""
 
     def each(values: Tensor) -> Tensor:
         return segment_repeat(values.unsqueeze(1), ptr, x.size(0))
@@ -177,12 +177,12 @@ def activate_backward(grad: Tensor, out: Tensor, ptr: Tensor, probability: Tenso
 
 
 def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
-    there = torch.arange(edge_index.size(1), device=ends.device) < row_ptr[-1]
-    raw = (ends[0].index_select(0, edge_index[0]) + ends[1].index_select(0, edge_index[1])).where(there, -torch.inf)
+    is_edge = torch.arange(edge_index.size(1), device=ends.device) < row_ptr[-1]
+    raw = (ends[0].index_select(0, edge_index[0]) + ends[1].index_select(0, edge_index[1])).where(is_edge, -torch.inf)
     from torch_geometric.utils import softmax  # takes seconds to import, and is rarely needed
 
     share: Tensor = softmax(raw, edge_index[1].long(), num_nodes=ends.size(1))
-    return share.where(there, 0)
+    return share.where(is_edge, 0)
 
 
 def softmax_ends_backward(grad: Tensor, share: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
@@ -197,9 +197,9 @@ def coarsen_padded(
     count, num_nodes = int(row_ptr[-1]), row_ptr.size(0) - 1
     scores = edge_score[:count].nan_to_num(torch.inf, torch.inf)  # NaN merges
     args = (scores, edge_index[:, :count], num_nodes, threshold, None, self_loops)
-    few, _, cluster, members, alone, edges, _ = _dispatch.kernels_for(edge_score).coarsen(*args)
+    selected, _, cluster, members, alone, edges, _ = _dispatch.kernels_for(edge_score).coarsen(*args)
     merged, first = torch.zeros_like(edge_score, dtype=torch.bool), torch.full_like(cluster, num_nodes)
-    merged[:count], first[: members.size(0)] = few, members
+    merged[:count], first[: members.size(0)] = selected, members
     out, rows = torch.zeros_like(edge_index), torch.zeros_like(row_ptr)
     out[:, : edges.size(1)] = edges
     torch.cumsum(torch.bincount(edges[0], minlength=num_nodes), 0, out=rows[1:])
@@ -212,15 +212,15 @@ def contract_padded(
     count, num_nodes = int(row_ptr[-1]), row_ptr.size(0) - 1
     pairs = edge_index[:, :count]
     cluster, edges, _ = _dispatch.kernels_for(edge_score).contract(edge_score[:count], pairs, num_nodes)
-    nodes, number = torch.arange(num_nodes, device=cluster.device), int(cluster.max()) + 1 if num_nodes else 0
-    least = torch.full_like(nodes[:number], num_nodes).scatter_reduce_(0, cluster, nodes, "amin")
-    first = torch.cat([least.sort().values, torch.full_like(nodes[number:], num_nodes)])
+    nodes, num_supernodes = torch.arange(num_nodes, device=cluster.device), int(cluster.max()) + 1 if num_nodes else 0
+    least = torch.full_like(nodes[:num_supernodes], num_nodes).scatter_reduce_(0, cluster, nodes, "amin")
+    first = torch.cat([least.sort().values, torch.full_like(nodes[num_supernodes:], num_nodes)])
     rank = torch.argsort(torch.argsort(least))
     chosen = torch.full_like(nodes, -1)
     chosen[rank[cluster[pairs[0, edges].long()]]] = edges
     cluster = rank[cluster]
     out, rows = torch.zeros_like(edge_index), torch.zeros_like(row_ptr)
-    joined = _dispatch.kernels_for(edge_index).connect(pairs, cluster, number, True, True)
+    joined = _dispatch.kernels_for(edge_index).connect(pairs, cluster, num_supernodes, True, True)
     out[:, : joined.size(1)] = joined
     torch.cumsum(torch.bincount(joined[0], minlength=num_nodes), 0, out=rows[1:])
     return cluster, chosen, first, out, rows

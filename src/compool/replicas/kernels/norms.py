@@ -1,4 +1,4 @@
-"""Batch norm of many replicas at once, with the statistics of each one's own rows."""
+"""Batch norm of many replicas at once, with the statistics of each replica's rows."""
 
 from typing import Any
 
@@ -59,8 +59,8 @@ def segment_norm(
         The result [N, d], and the mean and the (biased) variance of each replica's rows [R, d].
 
     Example:
-        >>> x, one = torch.tensor([[1.0], [3.0], [7.0]]), torch.ones(2, 1)
-        >>> out, mean, variance = segment_norm(x, one, 0 * one, torch.tensor([0, 2, 3]), eps=0.0001)
+        >>> x, weight = torch.tensor([[1.0], [3.0], [7.0]]), torch.ones(2, 1)
+        >>> out, mean, variance = segment_norm(x, weight, 0 * weight, torch.tensor([0, 2, 3]), eps=0.0001)
         >>> mean.squeeze(1), variance.squeeze(1)
         (tensor([2., 7.]), tensor([1., 0.]))
     """

@@ -1,4 +1,4 @@
-"""Pooling of padded graphs: no size changes and nothing comes to the host, so that a CUDA graph can capture it."""
+"""Pooling of padded graphs: no size changes and nothing is copied to the host, so that a CUDA graph can capture it."""
 
 from typing import Any, NamedTuple, cast
 
@@ -29,7 +29,7 @@ _coarsen_padded = operator(
 
 
 def row_pointer(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """Where the edges of each node begin, of edges sorted by source; [N + 1]. Nothing comes to the host.
+    """Where the edges of each node begin, of edges sorted by source; [N + 1]. Nothing is copied to the host.
 
     Example:
         >>> row_pointer(torch.tensor([[0, 0, 2], [1, 2, 0]]), num_nodes=3)
@@ -45,7 +45,7 @@ class PaddedCoarse(NamedTuple):
     merged: Tensor
     """Mask [E] of the edges whose ends become one supernode."""
     parts: Components
-    """The supernodes: :attr:`~Components.first` is N where there is none."""
+    """The supernodes: :attr:`~Components.first` is padded with N."""
     edge_index: Tensor
     """Edges between supernodes [2, E], sorted, each once: the first ``row_ptr[-1]`` of them, zeros after."""
     row_ptr: Tensor
@@ -62,9 +62,9 @@ def coarsen_padded(
 ) -> PaddedCoarse:
     """:func:`coarsen` of a padded graph into one of the same size: no size depends on what merges.
 
-    Nothing comes to the host, so that a CUDA graph can capture it. Padding is nodes without edges after the
-    others; they come out as supernodes after the others. An edge whose score is NaN merges its ends, so that NaN shows
-    in their weights; here nobody can raise.
+    Nothing is copied to the host, so that a CUDA graph can capture it. Padding nodes have no edges and come after the
+    others; they become supernodes after the others. An edge whose score is NaN merges its ends, so that NaN shows in
+    their weights, since a captured graph cannot raise.
 
     Args:
         edge_score: scores [E].
@@ -73,13 +73,13 @@ def coarsen_padded(
         threshold: merge the edges that score above it.
         self_loops: keep the edges inside supernodes as self-loops.
         span: no edge joins nodes further apart: the size of the largest graph, where nodes are sorted by graph. A small
-            one saves time on a GPU; one that is too small gives wrong edges.
+            span saves time on a GPU; a span that is too small gives wrong edges.
 
     Example:
         >>> edge_index, row_ptr = torch.tensor([[0, 1, 1, 2, 0, 0], [1, 0, 2, 1, 0, 0]]), torch.tensor([0, 1, 3, 4, 4])
         >>> edge_score = torch.tensor([0.5, -0.5, -0.5, -0.5, 0.9, 0.9])
-        >>> found = coarsen_padded(edge_score, edge_index, row_ptr)
-        >>> found.parts.cluster, found.parts.first, found.row_ptr
+        >>> coarse = coarsen_padded(edge_score, edge_index, row_ptr)
+        >>> coarse.parts.cluster, coarse.parts.first, coarse.row_ptr
         (tensor([0, 0, 1, 2]), tensor([0, 2, 3, 4]), tensor([0, 1, 2, 2, 2]))
     """
     merged, cluster, first, alone, edges, rows = _coarsen_padded(
@@ -119,12 +119,12 @@ class _SoftmaxEnds(torch.autograd.Function):
 def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
     """The softmax of :func:`~compool.ops.gather_ends` over the edges into each node.
 
-    The graph must be undirected: the edges into a node are those out of it, turned round, so that no edge has to look
-    for its target.
+    The graph must be undirected: the edges into a node are those out of it, reversed, so that no edge has to look up
+    its target.
 
     Args:
         ends: what a node adds to the scores of its outgoing and of its incoming edges [2, N].
-        edge_index: edges [2, E], both directions, sorted; those after the first ``row_ptr[-1]`` are none, and get 0.
+        edge_index: edges [2, E], both directions, sorted; those after the first ``row_ptr[-1]`` are padding, and get 0.
         row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1].
 
     Example:
@@ -172,13 +172,13 @@ def contract_padded(
         edge_index: edges [2, E], sorted, each once; only the first ``row_ptr[-1]`` are edges.
         row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1].
         graph_ptr: graph g has the nodes ``graph_ptr[g]:graph_ptr[g + 1]``; no edge joins two graphs.
-        span: the size of the largest graph, or more. A small one saves time on a GPU; one that is too small gives wrong
-            edges.
+        span: the size of the largest graph, or more. A small span saves time on a GPU; a span that is too small gives
+            wrong edges.
 
     Example:
         >>> edge_index, row_ptr = torch.tensor([[0, 1, 1, 2, 0], [1, 0, 2, 1, 0]]), torch.tensor([0, 1, 3, 4, 4])
-        >>> found = contract_padded(torch.tensor([0.1, 0.2, 0.3, 0.4, 0.9]), edge_index, row_ptr, torch.tensor([0, 3]))
-        >>> found.cluster, found.chosen, found.first
+        >>> pairs = contract_padded(torch.tensor([0.1, 0.2, 0.3, 0.4, 0.9]), edge_index, row_ptr, torch.tensor([0, 3]))
+        >>> pairs.cluster, pairs.chosen, pairs.first
         (tensor([0, 1, 1, 2]), tensor([-1,  3, -1, -1]), tensor([0, 1, 3, 4]))
     """
     span = row_ptr.size(0) - 1 if span is None else span
@@ -188,6 +188,6 @@ def contract_padded(
 def merge_padded_pairs(x: Tensor, edge_score: Tensor, parts: PaddedContraction, capacity: int | None = None) -> Tensor:
     """:func:`merge_pairs` of a padded graph: features [N, d], or those of the first `capacity` supernodes."""
     chosen = parts.chosen[:capacity]
-    spread = torch.arange(chosen.size(0), device=x.device) % max(edge_score.size(0), 1)  # not all from one place
-    score = edge_score.index_select(0, torch.where(chosen < 0, spread, chosen))
+    filler = torch.arange(chosen.size(0), device=x.device) % max(edge_score.size(0), 1)  # reads are spread over memory
+    score = edge_score.index_select(0, torch.where(chosen < 0, filler, chosen))
     return scale_pairs(x, torch.where(chosen < 0, 1.0, score), parts.cluster)

@@ -1,6 +1,6 @@
-"""Dense layers of many replicas at once: each has rows of its own, one after another, and weights of its own.
+"""Dense layers of many replicas at once: each replica has its own consecutive rows and its own weights.
 
-Rows that follow the last replica's belong to none: they come out as zeros.
+Rows after those of the last replica are padding: their result is zero.
 """
 
 from typing import Any, cast
@@ -107,9 +107,9 @@ def grouped_linear(x: Tensor, weight: Tensor, ptr: Tensor, bias: Tensor | None =
 
     Args:
         x: features [N, i].
-        weight: a weight a replica [R, o, i], each as in :class:`torch.nn.Linear`.
-        ptr: replica r has the rows ``ptr[r]:ptr[r + 1]``; [R + 1]. Rows of no replica come out as zeros.
-        bias: a bias a replica [R, o], or None.
+        weight: one weight per replica [R, o, i], each as in :class:`torch.nn.Linear`.
+        ptr: replica r has the rows ``ptr[r]:ptr[r + 1]``; [R + 1]. Rows of no replica become zero.
+        bias: one bias per replica [R, o], or None.
 
     Returns:
         Features [N, o].
@@ -135,9 +135,9 @@ def linear_activate(
 
     Args:
         x: features [N, i].
-        weight: a weight a replica [R, o, i].
-        bias: a bias a replica [R, o].
-        ptr: replica r has the rows ``ptr[r]:ptr[r + 1]``; [R + 1]. Rows of no replica come out as zeros.
+        weight: one weight per replica [R, o, i].
+        bias: one bias per replica [R, o].
+        ptr: replica r has the rows ``ptr[r]:ptr[r + 1]``; [R + 1]. Rows of no replica become zero.
         key: the random key of each replica, int64 [R], or None.
         probability: of each replica [R], float32.
         onto: features [N, o], or None.
