@@ -12,7 +12,7 @@ if TYPE_CHECKING:
         GlobalComponentPooling,
         Pooled,
     )
-    from compool.ops import connected_components
+    from compool.ops import connected_components, spanning_forest
 
 __version__ = "0.1.0"
 
@@ -24,6 +24,7 @@ __all__ = [
     "GlobalComponentPooling",
     "Pooled",
     "connected_components",
+    "spanning_forest",
 ]
 
 # Imported when first used: torch and PyG take seconds, and the command line should not wait for them.
@@ -35,6 +36,7 @@ _HOME = {
     "GlobalComponentPooling": "compool.nn",
     "Pooled": "compool.nn",
     "connected_components": "compool.ops",
+    "spanning_forest": "compool.ops",
 }
 
 

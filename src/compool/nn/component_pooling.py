@@ -172,16 +172,16 @@ class ComponentPooling(EdgeScorer):
         return pool_data(self, data)
 
     def _coarsen(self, edge_score: Tensor, edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> ops.Coarse:
-        args = (edge_score, edge_index, num_nodes)
+        args, parts = (edge_score, edge_index, num_nodes), None
         if self.quantile is not None:
             selection = ops.select_quantile(*args, self.quantile, batch)
         elif self.ratio is not None:
-            selection = ops.select_ratio(*args, self.ratio, batch)
+            selection, parts = ops.ratio_parts(*args, self.ratio, batch)
         elif self.max_size is not None:
             selection = ops.select_max_size(*args, self.max_size, self.threshold, batch)
         else:
             return ops.coarsen(*args, self.threshold, batch, self.self_loops)
-        return ops.coarsen_selected(selection, edge_index, num_nodes, batch, self.self_loops)
+        return ops.coarsen_selected(selection, edge_index, num_nodes, batch, self.self_loops, parts)
 
     def _edge_attr(self, edge_index: Tensor, edge_attr: Tensor | None, coarse: ops.Coarse) -> Tensor | None:
         reduce = self.edge_reduce

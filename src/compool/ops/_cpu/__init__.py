@@ -5,7 +5,7 @@ end.
 """
 
 from compool.ops import _torch
-from compool.ops._cpu.budget import forest
+from compool.ops._cpu.forest import capped_forest, forest
 from compool.ops._cpu.pool import pool, pool_backward
 from compool.ops._cpu.steps import (
     coarsen,
@@ -31,6 +31,7 @@ KERNELS = _torch.KERNELS._replace(
     row_sum=row_sum,
     row_sum_backward=row_sum_backward,
     forest=forest,
+    capped_forest=capped_forest,
     contract=contract,
     merge_pairs=merge_pairs,
     merge_pairs_backward=merge_pairs_backward,
