@@ -47,7 +47,7 @@ def pool(
         bits = struct.unpack(">ii", struct.pack(">d", threshold))  # as a number, it would be a float32
         given = (edge_score, ends[0], ends[-1], bias, *bits, edges, stride, graphs)
         to = (merged, merged, parent, weight, flags, flags, num_edges, num_nodes)
-        options = {"SCORE": how, "WEIGH": True, "HAS_BATCH": batched, "LIMITED": False, "BLOCK": HOOKS}
+        options = {"SCORE": how, "WEIGH": True, "HAS_BATCH": batched, "LIMITED": False, "HOOK": True, "BLOCK": HOOKS}
         launch(kernels.select_and_hook, (-(-num_edges // HOOKS),), *given, *to, **options)
     launch(kernels.flatten, by_node, parent, is_root, alone, num_nodes, BLOCK=NODES)
     rank = torch.cumsum(is_root, 0, dtype=torch.int32)
