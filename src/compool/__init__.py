@@ -12,7 +12,7 @@ if TYPE_CHECKING:
         GlobalComponentPooling,
         Pooled,
     )
-    from compool.ops import connected_components, spanning_forest
+    from compool.ops import Hierarchy, connected_components, hierarchy, spanning_forest
 
 __version__ = "0.1.0"
 
@@ -22,8 +22,10 @@ __all__ = [
     "ComponentUNet",
     "EdgePooling",
     "GlobalComponentPooling",
+    "Hierarchy",
     "Pooled",
     "connected_components",
+    "hierarchy",
     "spanning_forest",
 ]
 
@@ -35,7 +37,9 @@ _HOME = {
     "EdgePooling": "compool.nn",
     "GlobalComponentPooling": "compool.nn",
     "Pooled": "compool.nn",
+    "Hierarchy": "compool.ops",
     "connected_components": "compool.ops",
+    "hierarchy": "compool.ops",
     "spanning_forest": "compool.ops",
 }
 

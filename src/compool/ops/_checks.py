@@ -55,10 +55,10 @@ def check_edge_weight(weight: Tensor, edge_index: Tensor, name: str = "weight") 
         raise ValueError(f"edge_index has {weight.numel()} edges; a spanning forest takes fewer than 2³¹")
 
 
-def nan_weight(weight: Tensor) -> ValueError:
+def nan_weight(weight: Tensor, name: str = "weight") -> ValueError:
     """The error for weights that are NaN."""
     edge = int(weight.isnan().nonzero()[0])
-    return ValueError(f"the weight of edge {edge} (of {weight.numel()}) is NaN, which is neither high nor low")
+    return ValueError(f"the {name} of edge {edge} (of {weight.numel()}) is NaN, which is neither high nor low")
 
 
 def check_inputs(
@@ -114,6 +114,19 @@ def check_inputs(
         raise ValueError(f"edge_attr must have {edges} rows, one per edge; got {_shape(edge_attr)}")
     if not edge_attr.is_floating_point():
         raise TypeError(f"edge_attr must be of a float dtype, got {edge_attr.dtype}; edge_attr.float() converts it")
+
+
+def check_batch(batch: Tensor, edge_index: Tensor, num_nodes: int) -> None:
+    """`batch` must be integers [N], where the edges are; and :func:`check_graphs`."""
+    if not isinstance(batch, Tensor):
+        raise TypeError(f"batch must be a tensor, got {type(batch).__name__}")
+    if batch.dim() != 1 or batch.size(0) != num_nodes:
+        raise ValueError(f"batch must have shape [{num_nodes}], one entry per node, got {_shape(batch)}")
+    if batch.dtype not in (torch.int64, torch.int32):
+        raise TypeError(f"batch must be torch.int64 or torch.int32, got {batch.dtype}")
+    if batch.device != edge_index.device:
+        raise ValueError(f"batch is on {batch.device}, but edge_index is on {edge_index.device}")
+    check_graphs(batch, edge_index)
 
 
 def check_graphs(batch: Tensor | None, edge_index: Tensor) -> None:

@@ -91,28 +91,19 @@ def kruskal(order, source, target, candidate, max_size, parent, size, accepted):
 
 
 @exact
-def linkage(source, target, distance, apart, parent, label, size, rows):
-    """SciPy's rows: the two clusters that unite, how far they are apart, and how many nodes they have together.
+def linkage(source, target, distance, parent, label, size, rows):
+    """SciPy's rows: the two clusters that unite, their distance, and how many nodes they have together.
 
-    What no edge connects is united last, at the distance `apart`. `label`, the cluster of a root, comes in as the
-    node's number, and `size` as ones.
+    `label`, the cluster of a root, comes in as the node itself, and `size` as ones.
     """
-    number = parent.size
-    for k in range(number - 1):
-        if k < source.size:
-            u, v, far = find(parent, source[k]), find(parent, target[k]), distance[k]
-        else:
-            u, far = find(parent, 0), apart
-            v = k - source.size if k == source.size else v
-            while find(parent, v) == u:
-                v += 1
-            v = find(parent, v)
+    for k in range(source.size):
+        u, v = find(parent, source[k]), find(parent, target[k])
         a, b = label[u], label[v]
         u, v = min(u, v), max(u, v)
         parent[v] = u
         size[u] += size[v]
-        label[u] = number + k
-        rows[k, 0], rows[k, 1], rows[k, 2], rows[k, 3] = min(a, b), max(a, b), far, size[u]
+        label[u] = parent.size + k
+        rows[k, 0], rows[k, 1], rows[k, 2], rows[k, 3] = min(a, b), max(a, b), distance[k], size[u]
 
 
 @fast
