@@ -41,6 +41,10 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
         for mask in (None, counted):
             cpu("forest", scores, edge_index, mask, num_nodes)
         cpu("capped_forest", scores, edge_index, counted, num_nodes, 3)
+        for quantile in (0.0, 0.4, 1.0):
+            cpu("top", scores, edge_index, counted, batch, quantile)
+            cpu("top", scores, edge_index, counted, None, quantile)
+        cpu("ratio", scores, edge_index, counted, num_nodes, None, 0.5)
         cpu("ratio", scores, edge_index, counted, num_nodes, batch, 0.5)
     check_pool(_cpu.KERNELS, x, edge_index, batch)
 

@@ -1,4 +1,4 @@
-"""Maximum spanning forests, by Borůvka's rounds or, where sizes are bounded, edge by edge."""
+"""Maximum spanning forests, by Borůvka's rounds."""
 
 import numpy as np
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor
 from compool.ops._checks import check_range, nan_weight
 from compool.ops._cpu import forest_loops as loops
 from compool.ops._cpu.arrays import ends_of
-from compool.ops._cpu.sort import ascending, descending, order_key
+from compool.ops._cpu.sort import ascending, order_key
 
 
 def forest(weight: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nodes: int) -> Tensor:
@@ -44,11 +44,3 @@ def _short_key(weight: Tensor) -> NDArray[np.int32]:
         key = np.empty(key.size, np.int32)
         key[order] = np.arange(key.size, dtype=np.int32)
     return key
-
-
-def capped_forest(edge_score: Tensor, edge_index: Tensor, candidate: Tensor, num_nodes: int, max_size: int) -> Tensor:
-    accepted = torch.zeros(edge_score.numel(), dtype=torch.bool)
-    parent, size = np.arange(num_nodes), np.ones(num_nodes, np.int64)
-    args = (descending(edge_score), *ends_of(edge_index), candidate.contiguous().numpy())
-    loops.kruskal(*args, max_size, parent, size, accepted.numpy())
-    return accepted

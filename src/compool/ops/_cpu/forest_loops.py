@@ -1,4 +1,4 @@
-"""The loops of spanning forests, of what is made of them, and of the sort by weight: see `loops`."""
+"""The loops of spanning forests, of their hierarchy, and of the sort by weight: see `loops`."""
 
 import numpy as np
 
@@ -74,20 +74,6 @@ def contract(source, target, position, number, key, label, best):
         best[v] = min(best[v], mine)
         m += keep
     return m
-
-
-@fast
-def kruskal(order, source, target, candidate, max_size, parent, size, accepted):
-    """`size` holds at roots."""
-    for e in order:
-        if not candidate[e]:
-            continue
-        u, v = find(parent, source[e]), find(parent, target[e])
-        if u != v and size[u] + size[v] <= max_size:
-            u, v = min(u, v), max(u, v)
-            parent[v] = u
-            size[u] += size[v]
-            accepted[e] = True
 
 
 @exact
