@@ -36,7 +36,7 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
         "contract_padded": (score[:2], pairs, rows, torch.tensor([0, 2, 20]), 2),
         "merge_pairs": (x, weight, torch.arange(20) // 2),
         "merge_pairs_backward": (grad, x, weight, torch.arange(20) // 2),
-        "pool": (x, torch.randn(2, 5), torch.ones(1), edge_index, None, "tanh", 0.1, False),
+        "pool": (x, torch.randn(2, 5), torch.ones(1), edge_index, None, "tanh", 0.1, False, None),
         "pool_backward": (grad[:number], None, x, x[:2], edge_index, score, parts[0], merged, weight, "tanh"),
         "propagate": (x, ptr, edge_index[1], weight, None, weight),
         "grouped_linear": (x, torch.randn(3, 5, 4).transpose(1, 2), torch.randn(3, 4), thirds),

@@ -111,7 +111,7 @@ class ComponentPooling(EdgeScorer):
         num_nodes = x.size(0)
         dropout = self.dropout if self.training else 0.0
         fine = (edge_index, edge_attr)
-        options = (self.quantile, self.ratio, self.max_size, self.edge_dim, edge_attr, dropout or None)
+        options = (self.quantile, self.max_size, self.edge_dim, edge_attr, dropout or None)
         plain = isinstance(self.score, str) and self.weights == "merged" and self.edge_reduce != "multiplicity"
         if plain and all(option is None for option in options):  # one operator does it all
             x, edge_score, cluster, edge_index, batch = ops.pool(
@@ -125,6 +125,7 @@ class ComponentPooling(EdgeScorer):
                 self.symmetric,
                 self.self_loops,
                 per_member,
+                self.ratio,
             )
             return Pooled(x, edge_index, batch, cluster, edge_score, None, *fine)
         edge_score, x = self._score(x, edge_index, edge_attr, dropout)

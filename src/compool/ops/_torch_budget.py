@@ -73,14 +73,23 @@ def ratio(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     kernels = kernels_for(edge_index)
     edges = kernels.forest(edge_score, edge_index, counted, num_nodes)
+    ends, kept, limit = highest(edges, edge_score, edge_index, num_nodes, batch, share)
+    cluster, first, alone = kernels.components(ends, kept, num_nodes)
+    merged = counted & (cluster[edge_index[0]] == cluster[edge_index[1]]) & (edge_score >= limit)
+    return merged, cluster, first, alone
+
+
+def highest(
+    edges: Tensor, edge_score: Tensor, edge_index: Tensor, num_nodes: int, batch: Tensor | None, share: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The ends of a forest's edges [2, F]; which of these merge [F], so that this share of each graph's nodes is left;
+    and for each of all edges [E] the score of the last that merges in its graph.
+    """
     ends = edge_index.index_select(1, edges)
     graph, kept = first_of_each_graph(ends[0], num_nodes, batch, share)
-    last = torch.full((num_nodes,), torch.inf, dtype=edge_score.dtype, device=edges.device)  # that made a supernode
+    last = torch.full((num_nodes,), torch.inf, dtype=edge_score.dtype, device=edges.device)
     last.scatter_reduce_(0, graph[ends[0]], edge_score[edges].masked_fill(~kept, torch.inf), "amin")
-    cluster, first, alone = kernels.components(ends, kept, num_nodes)
-    source, target = edge_index
-    merged = counted & (cluster[source] == cluster[target]) & (edge_score >= last[graph[source]])
-    return merged, cluster, first, alone
+    return ends, kept, last[graph[edge_index[0]]]
 
 
 def first_of_each_graph(source: Tensor, num_nodes: int, batch: Tensor | None, share: float) -> tuple[Tensor, Tensor]:
