@@ -8,8 +8,8 @@ from torch import Tensor
 from compool.ops._cpu import budget_loops as loops
 from compool.ops._cpu.arrays import ends_of
 from compool.ops._cpu.forest import forest
-from compool.ops._cpu.loops import number_parts
 from compool.ops._cpu.sort import descending
+from compool.ops._cpu.steps import components
 from compool.ops._torch_budget import least
 
 
@@ -37,14 +37,12 @@ def ratio(
     (source, target), score = ends_of(edge_index), edge_score.contiguous().numpy()
     graph, size = _graphs(batch, num_nodes)
     allowed = size - least(share, torch.from_numpy(size)).numpy()
-    parent, last = np.arange(num_nodes), np.full(num_nodes, np.inf, score.dtype)
-    loops.merge_highest(edges, source, target, score, graph, allowed, parent, last)
-    cluster, first = torch.empty(2, num_nodes, dtype=torch.long)
-    alone, merged = torch.empty(num_nodes, dtype=torch.bool), torch.empty_like(counted)
-    num_clusters = number_parts(parent, cluster.numpy(), first.numpy(), alone.numpy())
+    merged, last = torch.zeros_like(counted), np.full(num_nodes, np.inf, score.dtype)
+    loops.keep_highest(edges, source, score, graph, allowed, merged.numpy(), last)
+    cluster, first, alone = components(edge_index, merged, num_nodes)
     args = (source, target, score, counted.contiguous().numpy(), cluster.numpy(), graph, last)
     loops.merge_inside(*args, merged.numpy())
-    return merged, cluster, first[:num_clusters].clone(), alone
+    return merged, cluster, first, alone
 
 
 def capped_forest(edge_score: Tensor, edge_index: Tensor, candidate: Tensor, num_nodes: int, max_size: int) -> Tensor:

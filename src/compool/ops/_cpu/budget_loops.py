@@ -16,17 +16,16 @@ def graphs(batch, graph, size):
 
 
 @fast
-def merge_highest(edges, source, target, score, graph, allowed, parent, last):
-    """Unite the ends of a forest's edges, highest first, as often as a graph is `allowed` to, which counts down;
-    `last` is the score of the last edge of a graph that did.
+def keep_highest(edges, source, score, graph, allowed, kept, last):
+    """Keep as many of a forest's edges, highest first, as each graph is `allowed` to, which counts down; `last` is the
+    score of the last of them.
     """
     for e in edges:
         home = graph[source[e]]
         if allowed[home] > 0:
             allowed[home] -= 1
             last[home] = score[e]
-            u, v = find(parent, source[e]), find(parent, target[e])
-            parent[max(u, v)] = min(u, v)
+            kept[e] = True
 
 
 @exact

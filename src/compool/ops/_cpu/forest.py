@@ -40,7 +40,7 @@ def _short_key(weight: Tensor) -> NDArray[np.int32]:
     """`order_key` in 32 bits; those of 64-bit weights are their ranks."""
     key = order_key(weight)
     if key.itemsize == 8:
-        order = ascending(key, np.arange(key.size))
+        order = ascending(key)
         key = np.empty(key.size, np.int32)
         key[order] = np.arange(key.size, dtype=np.int32)
     return key

@@ -125,13 +125,16 @@ def order_key(bits, is_float, lowest, key):
 
 @exact
 def pack(key, half, positions, packed):
-    """One half of each key, as a signed number, in the upper 32 bits, and its position in the lower."""
+    """One half of each key, as a signed number, in the upper 32 bits, and its position in the lower; without positions,
+    of all keys.
+    """
     wide = key.itemsize == 8
-    for i in range(positions.size):
-        k = np.int64(key[positions[i]])
+    for i in range(packed.size):
+        e = positions[i] if positions.size else i
+        k = np.int64(key[e])
         if wide:
             k = k >> 32 if half else (k & 0xFFFFFFFF) - 0x80000000
-        packed[i] = (k << 32) | positions[i]
+        packed[i] = (k << 32) | e
 
 
 @exact

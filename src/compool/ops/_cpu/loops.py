@@ -101,8 +101,17 @@ def find(parent, u):
 
 
 @fast
-def number_parts(parent, cluster, first, alone):
-    """Number the trees of a union-find by first member, which is the root; returns how many there are."""
+def components(source, target, merged, parent, cluster, first, alone):
+    """Union-find; a root is the smallest member of its tree, so one ascending pass numbers the components."""
+    for u in range(parent.size):
+        parent[u] = u
+    for e in range(source.size):
+        if merged[e]:
+            u, v = find(parent, source[e]), find(parent, target[e])
+            if u < v:
+                parent[v] = u
+            else:
+                parent[u] = v
     number = 0
     for u in range(parent.size):
         root = parent[u] == u
@@ -116,21 +125,6 @@ def number_parts(parent, cluster, first, alone):
             cluster[u] = k
             alone[first[k]] = False
     return number
-
-
-@fast
-def components(source, target, merged, parent, cluster, first, alone):
-    """Union-find; a root is the smallest member of its tree, so one ascending pass numbers the components."""
-    for u in range(parent.size):
-        parent[u] = u
-    for e in range(source.size):
-        if merged[e]:
-            u, v = find(parent, source[e]), find(parent, target[e])
-            if u < v:
-                parent[v] = u
-            else:
-                parent[u] = v
-    return number_parts(parent, cluster, first, alone)
 
 
 @fast

@@ -27,15 +27,17 @@ def descending(values: Tensor) -> NDArray[np.int64]:
     """The order of the values, highest first; of equal ones, the first first."""
     if values.numel() >= 2**32:  # a position no longer fits beside a key
         return torch.argsort(values, descending=True, stable=True).numpy()
-    return ascending(order_key(values), np.arange(values.numel()))
+    return ascending(order_key(values))
 
 
-def ascending(key: NDArray[np.signedinteger], positions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Positions by their keys, lowest first; of equal keys, in the order in which they are given."""
-    counts, scratch = np.empty((3, 2048), np.int64), np.empty(positions.size, np.int64)
+def ascending(key: NDArray[np.signedinteger], positions: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """Positions, by default all, by their keys, lowest first; of equal keys, in the order in which they are given."""
+    number = key.size if positions is None else positions.size
+    positions = np.empty(0, np.int64) if positions is None else positions
+    counts, scratch = np.empty((3, 2048), np.int64), np.empty(number, np.int64)
     halves = (0, 1) if key.itemsize == 8 else (1,)
     for half in halves:  # the lower half first, as each sort keeps the order of equal ones
-        packed = np.empty_like(scratch)
+        packed = np.empty(number, np.int64)
         loops.pack(key, half, positions, packed)
         positions = loops.sort_packed(packed, scratch, counts)
         positions &= 0xFFFFFFFF
