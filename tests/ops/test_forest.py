@@ -154,6 +154,14 @@ def test_bad_input(change: dict[str, object], message: str, backend: str) -> Non
         compool.spanning_forest(**{**given, **change})  # type: ignore[arg-type]
 
 
+def test_too_many_edges_or_nodes() -> None:
+    edge_index, weight = torch.zeros(2, 1).int(), torch.zeros(1)
+    with pytest.raises(ValueError, match="the graph has 2147483648 edges; a spanning forest takes fewer than 2³¹"):
+        compool.spanning_forest(edge_index.expand(2, 2**31), weight.expand(2**31), 4)  # no memory behind it
+    with pytest.raises(ValueError, match="the graph has 2147483648 nodes; a spanning forest takes fewer than 2³¹"):
+        compool.spanning_forest(edge_index, weight, 2**31)
+
+
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
 def test_traces_without_a_break() -> None:
     torch._dynamo.reset()

@@ -51,8 +51,13 @@ def check_edge_weight(weight: Tensor, edge_index: Tensor, name: str = "weight") 
         raise ValueError(f"{name} must have shape [{edge_index.size(1)}], one entry per edge; got {_shape(weight)}")
     if weight.device != edge_index.device:
         raise ValueError(f"{name} is on {weight.device}, but edge_index is on {edge_index.device}")
-    if weight.numel() >= 2**31:
-        raise ValueError(f"edge_index has {weight.numel()} edges; a spanning forest takes fewer than 2³¹")
+
+
+def check_forest_size(num_edges: int, num_nodes: int) -> None:
+    """Kernels of spanning forests number edges and nodes in 32 bits."""
+    for name, number in (("edges", num_edges), ("nodes", num_nodes)):
+        if number >= 2**31:
+            raise ValueError(f"the graph has {number} {name}; a spanning forest takes fewer than 2³¹")
 
 
 def nan_weight(weight: Tensor, name: str = "weight") -> ValueError:

@@ -30,7 +30,7 @@ def spanning_forest(edge_index: Tensor, weight: Tensor, num_nodes: int | None = 
     Of two directions of an edge, the one with the larger weight counts. Self-loops are never chosen.
 
     Args:
-        edge_index: edges [2, E], int32 or int64; fewer than 2³¹.
+        edge_index: edges [2, E], int32 or int64; fewer than 2³¹, as are nodes.
         weight: the weight of each edge [E], floats or integers. Infinities are allowed, NaN is an error.
         num_nodes: number of nodes N; by default one more than the highest index in `edge_index`.
 
@@ -38,7 +38,7 @@ def spanning_forest(edge_index: Tensor, weight: Tensor, num_nodes: int | None = 
         The positions of the chosen edges [F], int64: highest weight first, then by position.
 
     Raises:
-        ValueError: if a weight is NaN, or `edge_index` is out of range.
+        ValueError: if a weight is NaN, `edge_index` is out of range, or the graph is too large.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 2, 3], [1, 2, 0, 2]])  # a triangle and a tail

@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from compool.ops._checks import check_range, nan_weight
+from compool.ops._checks import check_forest_size, check_range, nan_weight
 from compool.ops._cpu import forest_loops as loops
 from compool.ops._cpu.arrays import ends_of
 from compool.ops._cpu.sort import ascending, order_key
@@ -15,6 +15,7 @@ def forest(weight: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nod
     """In each round every component takes its best edge; then edges inside components are dropped, and the others go
     on between components.
     """
+    check_forest_size(weight.numel(), num_nodes)
     check_range(edge_index, num_nodes)
     if weight.isnan().any():
         raise nan_weight(weight)

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from compool.ops._checks import check_range, nan_weight
+from compool.ops._checks import check_forest_size, check_range, nan_weight
 from compool.ops._cuda import forest_kernels as kernels
 from compool.ops._cuda.kernels import NAN, NUMBER, RANGE
-from compool.ops._cuda.launch import EDGES, NODES, check_nodes, launch, over, strided
+from compool.ops._cuda.launch import EDGES, NODES, launch, over, strided
 
 _ROUNDS = 34  # the components that have an edge halve in each
 
@@ -16,7 +16,7 @@ def forest(weight: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nod
     two rounds go through all edges, later ones through a list of those that are left; each of these waits for its
     length.
     """
-    check_nodes(num_nodes)
+    check_forest_size(weight.numel(), num_nodes)
     (edges, stride), device = strided(edge_index), edge_index.device
     if not edges.size(1) or not num_nodes:
         check_range(edge_index, num_nodes)
