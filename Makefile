@@ -30,7 +30,7 @@ test-gpu: .venv/installed
 # With a cache of its own: numba's does not tell kernels with checks from those without
 test-bounds: .venv/installed
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/out/numba-bounds OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal \
-	tests/ops/test_cpu.py tests/replicas/kernels/test_cpu.py \
+	tests/ops/test_cpu.py tests/ops/test_forest.py tests/ops/test_hierarchy.py tests/replicas/kernels/test_cpu.py \
 	tests/replicas/test_layers.py tests/nn/test_budgets.py tests/data/test_tu.py -k "not real and not traces and not torch"
 
 check: .venv/installed

@@ -23,6 +23,12 @@ def test_expressiveness(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     assert '"wl_pairs"' in out.read_text()
 
 
+def test_thresholds(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run("thresholds.py", "--out", str(tmp_path), monkeypatch=monkeypatch)
+    assert "threshold 0.4: 19 of 34 nodes are left" in capsys.readouterr().out
+    assert (tmp_path / "thresholds.png").stat().st_size > 10_000
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
@@ -31,6 +37,7 @@ def test_expressiveness(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         ("expressiveness.py", [], "name the folder that has EXP.zip and CEXP.zip"),
         ("expressiveness.py", ["--data", "nowhere"], "nowhere is no folder; it should have EXP.zip"),
         ("readouts.py", ["--data", "nowhere"], "nowhere is no folder; it should have MUTAG.zip"),
+        ("thresholds.py", ["--data", "nowhere", "--set", "MUTAG"], "nowhere is no folder; it should have MUTAG.zip"),
     ],
 )
 def test_missing_data_is_one_line(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         GlobalComponentPooling,
         Pooled,
     )
-    from compool.ops import connected_components
+    from compool.ops import Hierarchy, connected_components, hierarchy, spanning_forest
 
 __version__ = "0.1.0"
 
@@ -23,11 +23,15 @@ __all__ = [
     "ComponentUNet",
     "EdgePooling",
     "GlobalComponentPooling",
+    "Hierarchy",
     "Pooled",
     "connected_components",
+    "hierarchy",
+    "spanning_forest",
 ]
 
-_LAYERS = [name for name in __all__ if name[0].isupper()]
+_LAYERS = ["ClusterPooling", "ComponentPooling", "ComponentUNet", "EdgePooling", "GlobalComponentPooling", "Pooled"]
+_OPERATORS = ["Hierarchy", "connected_components", "hierarchy", "spanning_forest"]
 __getattr__, __dir__ = lazy_names(
-    "compool", dict.fromkeys(_LAYERS, "compool.nn") | {"connected_components": "compool.ops"}
+    "compool", dict.fromkeys(_LAYERS, "compool.nn") | dict.fromkeys(_OPERATORS, "compool.ops")
 )

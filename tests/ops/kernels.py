@@ -31,13 +31,19 @@ def plain_pool(
     activation: str,
     threshold: float,
     self_loops: bool,
+    ratio: float | None,
 ) -> tuple[Tensor, ...]:
     """All steps, one by one; differentiable."""
     ends = (halves @ x.to(halves.dtype).t()).expand(2, -1)
     raw = _torch.score(ends, edge_index, bias)
     score = raw.tanh() if activation == "tanh" else raw.sigmoid()
     found = _torch.coarsen(score.detach(), edge_index, x.size(0), threshold, batch, self_loops)
-    merged, _, cluster, first, alone, edges, graph = found
+    merged, counted, cluster, first, alone, edges, graph = found
+    if ratio is not None:
+        given = (edge_index, counted, x.size(0), batch, ratio)
+        merged, cluster, first, alone = _torch.ratio(score.detach(), *given)
+        edges = _torch.connect(edge_index, cluster, first.size(0), self_loops, False)
+        graph = torch.zeros_like(first) if batch is None else batch[first]
     weight = _torch.sum_ends(score * merged, edge_index, x.size(0))[0].masked_fill(alone, 1.0)
     out = _torch.row_sum(x, weight, None, cluster, first.size(0), None)
     return out, score, cluster, edges, graph, merged, weight
@@ -48,11 +54,11 @@ def check_pool(own: Kernels, x: Tensor, edge_index: Tensor, batch: Tensor) -> No
     wide = torch.promote_types(x.dtype, torch.float32)
     assert own.pool is not None
     assert own.pool_backward is not None
-    for rows, activation in ((2, "tanh"), (1, "sigmoid")):
+    for rows, activation, ratio in ((2, "tanh", None), (1, "sigmoid", None), (1, "tanh", 0.5)):
         halves = torch.randn(rows, x.size(1), dtype=wide, device=x.device, requires_grad=True)
         bias = torch.ones(1, dtype=wide, device=x.device, requires_grad=True)
         leaf = x.detach().requires_grad_()
-        given = (edge_index, batch, activation, 0.3, False)
+        given = (edge_index, batch, activation, 0.3, False, ratio)
         theirs = plain_pool(leaf, halves, bias, *given)
         with torch.no_grad():
             ours = own.pool(x, halves.detach(), bias.detach(), *given)

@@ -10,7 +10,7 @@ from numba import njit
 
 from compool._jit import jit
 from compool.ops import _cpu, _torch
-from compool.ops._cpu.arrays import descending
+from compool.ops._cpu.sort import descending
 from tests.graphs import SHAPES, Graph, batch_around, graphs, random_graph
 from tests.ops.kernels import both, check_pool
 
@@ -21,7 +21,7 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
     wide = torch.promote_types(dtype, torch.float32)
     x, batch = torch.randn(num_nodes, 5, dtype=dtype), batch_around(edge_index, num_nodes)
     score = cpu("score", torch.randn(2, num_nodes, dtype=wide), edge_index, torch.ones(1, dtype=wide)).tanh()
-    merged, counted = cpu("select", score, edge_index, num_nodes, 0.3)
+    merged, counted = cpu("select", score, edge_index, num_nodes, 0.3, batch)
     cpu("coarsen", score, edge_index, num_nodes, 0.3, batch, False)
     cluster, first, alone = cpu("components", edge_index, merged, num_nodes)
     num_clusters = first.numel()
@@ -38,8 +38,14 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
             pair_score = torch.rand(capacity, dtype=wide)
             cpu("merge_pairs", x, pair_score, pair)
             cpu("merge_pairs_backward", torch.randn(capacity, 5, dtype=dtype), x, pair_score, pair)
-        cpu("forest", scores, edge_index, counted, num_nodes, batch, 0.5, num_nodes)
-        cpu("forest", scores, edge_index, counted, num_nodes, None, 0.0, 3)
+        for mask in (None, counted):
+            cpu("forest", scores, edge_index, mask, num_nodes)
+        cpu("capped_forest", scores, edge_index, counted, num_nodes, 3)
+        for quantile in (0.0, 0.4, 1.0):
+            cpu("top", scores, edge_index, counted, batch, quantile)
+            cpu("top", scores, edge_index, counted, None, quantile)
+        cpu("ratio", scores, edge_index, counted, num_nodes, None, 0.5)
+        cpu("ratio", scores, edge_index, counted, num_nodes, batch, 0.5)
     check_pool(_cpu.KERNELS, x, edge_index, batch)
 
 
@@ -54,10 +60,13 @@ def test_shapes(shape: str) -> None:
     check_all(edge_index, num_nodes)
 
 
-def test_the_order_of_float32_scores() -> None:
-    values = torch.cat(
-        [torch.randn(999), torch.tensor([0.0, -0.0, 1e-40, -1e-40, 3e38, -3e38]), torch.randn(99).round()]
-    )
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64, torch.uint8, torch.int32, torch.int64])
+def test_the_order_of_scores(dtype: torch.dtype) -> None:
+    few = torch.tensor([0.0, -0.0, 1e-40, -1e-40, 3e38, -3e38, torch.inf, -torch.inf])
+    values = torch.cat([torch.randn(5999), few, torch.randn(99).round()])
+    values = values.to(dtype) if dtype.is_floating_point else (values.clamp(-2, 2) * 40).to(dtype)
+    if dtype == torch.int64:
+        values = values * 2**55 + torch.randint(-(2**40), 2**40, values.shape)
     expected = torch.argsort(values, descending=True, stable=True)
     assert descending(values).tolist() == expected.tolist()
 

@@ -41,6 +41,11 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
     merged, _, cluster, first, alone, _, _ = found
     num_clusters = first.numel()
     gpu("components", edge_index, merged, num_nodes)
+    for scores in (score, score.round(decimals=1)):  # many equal ones
+        for mask in (None, merged):
+            gpu("forest", scores, edge_index, mask, num_nodes)
+    _, counted = gpu("select", score, edge_index, num_nodes, 0.3, batch)
+    gpu("ratio", score, edge_index, counted, num_nodes, batch, 0.5)
     for loops in ((False, False), (True, False), (True, True)):
         gpu("connect", edge_index, cluster, num_clusters, *loops)
     weight = torch.randn(num_nodes, dtype=wide, device=DEVICE)
@@ -101,11 +106,37 @@ def test_a_table_that_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_errors_are_those_of_the_cpu(change: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"score": [0.5, 0.5], "edge_index": [[0, 1], [1, 0]], "batch": [0, 0, 1, 1]} | change
     score, edge_index, batch = (torch.tensor(given[name], device=DEVICE) for name in ("score", "edge_index", "batch"))
-    with pytest.raises(ValueError, match=message):
-        steps.coarsen(score, edge_index, 4, 0.0, batch, False)
+    for step, rest in ((steps.coarsen, (batch, False)), (steps.select, (batch,))):
+        with pytest.raises(ValueError, match=message):
+            step(score, edge_index, 4, 0.0, *rest)
     if "edge_index" in change:
         with pytest.raises(ValueError, match=message):
             steps.components(edge_index, torch.ones(2, dtype=torch.bool, device=DEVICE), 4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64, torch.uint8, torch.int32, torch.int64])
+def test_forests_of_other_weights(dtype: torch.dtype) -> None:
+    """Ties, infinities, the lowest and the highest integers, repeats and self-loops."""
+    edge_index = random_graph(40, 150).to(DEVICE)
+    levels = torch.tensor([-torch.inf, -2.0, -0.0, 0.0, 1e-7, 3.0, torch.inf], dtype=torch.float64)
+    if not dtype.is_floating_point:
+        info = torch.iinfo(dtype)
+        levels = torch.tensor([info.min, info.min + 1, 3, 4, info.max - 1, info.max])
+    weight = levels[torch.randint(len(levels), (150,))].to(dtype).to(DEVICE)
+    gpu("forest", weight, edge_index, None, 40)
+    gpu("forest", weight, edge_index, weight != weight[0], 40)
+    gpu("forest", torch.full_like(weight, levels[0].item()), edge_index, None, 40)
+
+
+def test_errors_of_forests_are_those_of_the_cpu() -> None:
+    weight, edge_index = torch.tensor([0.5, torch.nan], device=DEVICE), torch.tensor([[0, 1], [1, 9]], device=DEVICE)
+    with pytest.raises(ValueError, match=r"the weight of edge 1 \(of 2\) is NaN"):
+        _cuda.forest(weight, edge_index % 4, None, 4)
+    for num_nodes in (0, 4):
+        with pytest.raises(
+            ValueError, match=rf"edge_index must lie in 0\.\.{num_nodes - 1} for {num_nodes} nodes, got 9"
+        ):
+            _cuda.forest(torch.ones_like(weight), edge_index, None, num_nodes)
 
 
 def test_half_precision_sums_in_float32() -> None:

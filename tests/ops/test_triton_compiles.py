@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 MODULES = (
+    "compool.ops._cuda.forest_kernels",
     "compool.ops._cuda.kernels",
     "compool.ops._cuda.row_kernels",
     "compool.replicas.kernels._cuda_kernels",
@@ -19,9 +20,9 @@ MODULES = (
 # Pointers are to float32, and other arguments are int32, unless their names say otherwise
 TYPES = {
     "*i64": "graph_ids node_ptr edge_ptr edge_start node rows ptr row_ptr graph_ptr key number limit cluster first"
-    " graph batch table keys root order source target",
-    "*i32": "edge_index neighbour parent rank flags is_root is_first short_keys edge_of low high",
-    "*i1": "merged counted alone",
+    " graph batch table keys root order source target best chosen",
+    "*i32": "edge_index neighbour parent rank flags is_root is_first short_keys edge_of low high above place ids kept",
+    "*i1": "merged counted alone candidate",
     "i32": "stride last plus",
 }
 INLINE = ("number_node",)  # what other kernels call
@@ -31,6 +32,7 @@ OTHERWISE = {
     ("place_edges", "out"): "*i32",
     ("gather_graphs", "out"): "*i32",
     ("row_starts", "row_ptr"): "*i64",
+    ("offer_edges", "left"): "*i32",
 }
 CONSTANTS = {
     "PRECISION": "tf32x3",
@@ -79,6 +81,12 @@ def _compile_all() -> None:
                 signature = {one: "*fp16" if kind == "*fp32" else kind for one, kind in signature.items()}
                 values[(given.index("PRECISION"),)] = "tf32"
                 triton.compile(ASTSource(kernel, signature, values, aligned), target=target)
+            if module == "compool.ops._cuda.forest_kernels":  # the other ways through, and other weights
+                for kind in ("*fp32", "*fp64", "*i32", "*i64"):
+                    flags = {"TIES": False, "LISTED": False, "WIDE": kind.endswith("64")}
+                    values |= {(given.index(one),): value for one, value in flags.items() if one in constants}
+                    signature |= {"weight": kind} if "weight" in given else {}
+                    triton.compile(ASTSource(kernel, signature, values, aligned), target=target)
             print(name)
 
 

@@ -112,7 +112,7 @@ class ComponentPooling(EdgeScorer):
         num_nodes = x.size(0)
         dropout = self.dropout if self.training else 0.0
         fine = (edge_index, edge_attr)
-        options = (self.quantile, self.ratio, self.max_size, self.edge_dim, edge_attr, dropout or None)
+        options = (self.quantile, self.max_size, self.edge_dim, edge_attr, dropout or None)
         is_basic = isinstance(self.score, str) and self.weights == "merged" and self.edge_reduce != "multiplicity"
         if is_basic and all(option is None for option in options):  # one operator does it all
             x, edge_score, cluster, edge_index, batch = ops.pool(
@@ -126,6 +126,7 @@ class ComponentPooling(EdgeScorer):
                 self.symmetric,
                 self.self_loops,
                 per_member,
+                self.ratio,
             )
             return Pooled(x, edge_index, batch, cluster, edge_score, None, *fine)
         edge_score, x = self._score(x, edge_index, edge_attr, dropout)
@@ -177,16 +178,16 @@ class ComponentPooling(EdgeScorer):
         return pool_data(self, data)
 
     def _coarsen(self, edge_score: Tensor, edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> ops.Coarse:
-        args = (edge_score, edge_index, num_nodes)
+        args, parts = (edge_score, edge_index, num_nodes), None
         if self.quantile is not None:
             selection = ops.select_quantile(*args, self.quantile, batch)
         elif self.ratio is not None:
-            selection = ops.select_ratio(*args, self.ratio, batch)
+            selection, parts = ops.ratio_parts(*args, self.ratio, batch)
         elif self.max_size is not None:
             selection = ops.select_max_size(*args, self.max_size, self.threshold, batch)
         else:
             return ops.coarsen(*args, self.threshold, batch, self.self_loops)
-        return ops.coarsen_selected(selection, edge_index, num_nodes, batch, self.self_loops)
+        return ops.coarsen_selected(selection, edge_index, num_nodes, batch, self.self_loops, parts)
 
     def _edge_attr(self, edge_index: Tensor, edge_attr: Tensor | None, coarse: ops.Coarse) -> Tensor | None:
         reduce = self.edge_reduce

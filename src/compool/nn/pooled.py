@@ -70,3 +70,18 @@ class Pooled(NamedTuple):
             [[0, 1, 2, 3], [1, 0, 3, 2]]
         """
         return Fine(self.unpool(x), self.fine_edge_index, self.unpool(self.batch), self.fine_edge_attr)
+
+    def hierarchy(self) -> ops.Hierarchy:
+        """What the scores of the input's edges merge at every threshold; see :func:`compool.hierarchy`.
+
+        An edge that is listed more than once counts with its highest score, where pooling takes the first.
+
+        Example:
+            >>> import torch
+            >>> from compool import ComponentPooling
+            >>> out = ComponentPooling(16)(torch.randn(4, 16), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]))
+            >>> out.hierarchy().at(0.0).tolist() == out.cluster.tolist()
+            True
+        """
+        batch = self.batch.index_select(0, self.cluster)
+        return ops.hierarchy(self.fine_edge_index, self.edge_score, self.cluster.size(0), batch)

@@ -4,15 +4,18 @@ score → select → components → merge → connect, and lift for the way back
 one, which know nothing of features; `pool` is all of them. `select_quantile`, `select_ratio` and `select_max_size`
 select by a budget, and `coarsen_selected` takes it from there. `score_edges` and `connect_features` are for features of
 edges. `contract` and `merge_pairs` are edge pooling's. They do not check their input, and an index out of range can
-crash the process: the modules of :mod:`compool.nn` check.
+crash the process: the modules of :mod:`compool.nn` check. `connected_components`, `spanning_forest` and `hierarchy`
+are of use by themselves, and check.
 """
 
-from compool.ops.budget import select_max_size, select_quantile, select_ratio
+from compool.ops.budget import ratio_parts, select_max_size, select_quantile, select_ratio
 from compool.ops.coarsen import Coarse, coarsen, coarsen_selected
 from compool.ops.components import Components, components, connected_components, count_members
 from compool.ops.connect import connect
 from compool.ops.contract import Contraction, contract, merge_pairs
 from compool.ops.edge_features import connect_features, score_edges
+from compool.ops.forest import spanning_forest
+from compool.ops.hierarchy import Hierarchy, hierarchy
 from compool.ops.lift import lift
 from compool.ops.merge import merge, merge_all, node_weight, row_sum
 from compool.ops.pool import pool
@@ -24,6 +27,7 @@ __all__ = [
     "Coarse",
     "Components",
     "Contraction",
+    "Hierarchy",
     "Selection",
     "coarsen",
     "coarsen_selected",
@@ -36,12 +40,14 @@ __all__ = [
     "drop_pairs",
     "fold",
     "gather_ends",
+    "hierarchy",
     "lift",
     "merge",
     "merge_all",
     "merge_pairs",
     "node_weight",
     "pool",
+    "ratio_parts",
     "row_sum",
     "score",
     "score_edges",
@@ -49,5 +55,6 @@ __all__ = [
     "select_max_size",
     "select_quantile",
     "select_ratio",
+    "spanning_forest",
     "sum_ends",
 ]

@@ -27,6 +27,45 @@ def check_range(edge_index: Tensor, num_nodes: int) -> None:
             raise ValueError(f"edge_index must lie in 0..{num_nodes - 1} for {num_nodes} nodes, got {wrong}")
 
 
+def check_num_nodes(num_nodes: int | None, edge_index: Tensor) -> int:
+    """`num_nodes` must be a whole number; by default it is one more than the highest index."""
+    if num_nodes is None:
+        return int(edge_index.max()) + 1 if edge_index.numel() else 0
+    if not isinstance(num_nodes, (int, torch.SymInt)) or isinstance(num_nodes, bool) or num_nodes < 0:
+        raise ValueError(f"num_nodes must be a whole number, at least 0; got {num_nodes!r}")
+    return num_nodes
+
+
+_WEIGHTS = ("float16", "bfloat16", "float32", "float64", "uint8", "int8", "int16", "int32", "int64")
+
+
+def check_edge_weight(weight: Tensor, edge_index: Tensor, name: str = "weight") -> None:
+    """Weights must be floats or integers [E], where the edges are."""
+    if not isinstance(weight, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(weight).__name__}")
+    if weight.layout is not torch.strided:
+        raise TypeError(f"{name} must be a dense tensor, got layout {weight.layout}")
+    if weight.dtype not in [getattr(torch, dtype) for dtype in _WEIGHTS]:
+        raise TypeError(f"{name} must be of a float or integer dtype ({', '.join(_WEIGHTS)}), got {weight.dtype}")
+    if weight.shape != edge_index.shape[1:]:
+        raise ValueError(f"{name} must have shape [{edge_index.size(1)}], one entry per edge; got {_shape(weight)}")
+    if weight.device != edge_index.device:
+        raise ValueError(f"{name} is on {weight.device}, but edge_index is on {edge_index.device}")
+
+
+def check_forest_size(num_edges: int, num_nodes: int) -> None:
+    """Kernels of spanning forests number edges and nodes in 32 bits."""
+    for name, number in (("edges", num_edges), ("nodes", num_nodes)):
+        if number >= 2**31:
+            raise ValueError(f"the graph has {number} {name}; a spanning forest takes fewer than 2³¹")
+
+
+def nan_weight(weight: Tensor, name: str = "weight") -> ValueError:
+    """The error for weights that are NaN."""
+    edge = int(weight.isnan().nonzero()[0])
+    return ValueError(f"the {name} of edge {edge} (of {weight.numel()}) is NaN, which is neither high nor low")
+
+
 def check_inputs(
     x: Tensor,
     edge_index: Tensor,
@@ -80,6 +119,19 @@ def check_inputs(
         raise ValueError(f"edge_attr must have {edges} rows, one per edge; got {_shape(edge_attr)}")
     if not edge_attr.is_floating_point():
         raise TypeError(f"edge_attr must be of a float dtype, got {edge_attr.dtype}; edge_attr.float() converts it")
+
+
+def check_batch(batch: Tensor, edge_index: Tensor, num_nodes: int) -> None:
+    """`batch` must be integers [N], where the edges are; and :func:`check_graphs`."""
+    if not isinstance(batch, Tensor):
+        raise TypeError(f"batch must be a tensor, got {type(batch).__name__}")
+    if batch.dim() != 1 or batch.size(0) != num_nodes:
+        raise ValueError(f"batch must have shape [{num_nodes}], one entry per node, got {_shape(batch)}")
+    if batch.dtype not in (torch.int64, torch.int32):
+        raise TypeError(f"batch must be torch.int64 or torch.int32, got {batch.dtype}")
+    if batch.device != edge_index.device:
+        raise ValueError(f"batch is on {batch.device}, but edge_index is on {edge_index.device}")
+    check_graphs(batch, edge_index)
 
 
 def check_graphs(batch: Tensor | None, edge_index: Tensor) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from compool.ops._checks import check_graphs, check_range, nan_score
 from compool.ops._dispatch import Kernels
-from compool.ops._torch_budget import forest, top
+from compool.ops._torch_budget import capped_forest, forest, ratio, top
 
 
 def score(ends: Tensor, edge_index: Tensor, bias: Tensor) -> Tensor:
@@ -20,10 +20,13 @@ def sum_ends(values: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
     return torch.stack([values.new_zeros(num_nodes).index_add_(0, end, values) for end in edge_index])
 
 
-def select(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float) -> tuple[Tensor, Tensor]:
+def select(
+    edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None
+) -> tuple[Tensor, Tensor]:
     check_range(edge_index, num_nodes)  # a GPU's score kernel leaves it to this
     if edge_score.isnan().any():
         raise nan_score(edge_score)
+    check_graphs(batch, edge_index)
     counted = edge_index[0] != edge_index[1]
     first = distinct(edge_index, num_nodes)
     if first is not None:
@@ -77,8 +80,7 @@ def connect(edge_index: Tensor, cluster: Tensor, num_clusters: int, self_loops: 
 def coarsen(
     edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None, self_loops: bool
 ) -> tuple[Tensor, ...]:
-    merged, counted = select(edge_score, edge_index, num_nodes, threshold)
-    check_graphs(batch, edge_index)
+    merged, counted = select(edge_score, edge_index, num_nodes, threshold, batch)
     cluster, first, alone = components(edge_index, merged, num_nodes)
     edges = connect(edge_index, cluster, first.size(0), self_loops, False)
     graph = torch.zeros_like(first) if batch is None else batch.index_select(0, first)
@@ -164,7 +166,9 @@ KERNELS = Kernels(
     row_sum=row_sum,
     row_sum_backward=row_sum_backward,
     top=top,
+    ratio=ratio,
     forest=forest,
+    capped_forest=capped_forest,
     contract=contract,
     merge_pairs=merge_pairs,
     merge_pairs_backward=merge_pairs_backward,

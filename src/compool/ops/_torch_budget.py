@@ -1,9 +1,9 @@
-"""Budgets in plain torch operations: see `_torch`."""
+"""Spanning forests and budgets in plain torch operations: see `_torch`."""
 
 import torch
 from torch import Tensor
 
-from compool.ops._checks import check_graphs
+from compool.ops._checks import check_range, nan_weight
 from compool.ops._dispatch import kernels_for
 
 
@@ -13,7 +13,6 @@ def least(share: float, size: Tensor) -> Tensor:
 
 
 def top(edge_score: Tensor, edge_index: Tensor, candidate: Tensor, batch: Tensor | None, quantile: float) -> Tensor:
-    check_graphs(batch, edge_index)
     source = edge_index[0]
     graph = torch.zeros_like(source) if batch is None else batch[source]
     graph = graph.long().masked_fill(~candidate, -1)
@@ -31,27 +30,30 @@ def top(edge_score: Tensor, edge_index: Tensor, candidate: Tensor, batch: Tensor
     return merged
 
 
-def forest(
-    edge_score: Tensor,
-    edge_index: Tensor,
-    candidate: Tensor,
-    num_nodes: int,
-    batch: Tensor | None,
-    ratio: float,
-    max_size: int,
-) -> tuple[Tensor, Tensor]:
+def forest(weight: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nodes: int) -> Tensor:
+    check_range(edge_index, num_nodes)
+    if weight.isnan().any():
+        raise nan_weight(weight)
+    order = torch.argsort(weight, descending=True, stable=True)
+    accepted = _accept(order, edge_index, candidate, num_nodes, num_nodes)
+    return order[accepted[order]]
+
+
+def capped_forest(edge_score: Tensor, edge_index: Tensor, candidate: Tensor, num_nodes: int, max_size: int) -> Tensor:
+    order = torch.argsort(edge_score, descending=True, stable=True)
+    return _accept(order, edge_index, candidate, num_nodes, max_size)
+
+
+def _accept(order: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nodes: int, max_size: int) -> Tensor:
     """Each round, a component takes its best edge (Borůvka). With a bound on sizes, only an edge that is the best of
     both of its components: nothing that is still to come can then change whether it fits.
     """
-    check_graphs(batch, edge_index)
-    source, target = edge_index.long()
-    number = source.size(0)
-    order = torch.argsort(edge_score, descending=True, stable=True)
+    (source, target), number = edge_index.long(), order.size(0)
     rank = torch.empty_like(order)
     rank[order] = torch.arange(number, device=rank.device)
-    accepted = torch.zeros_like(candidate)
+    accepted = torch.zeros_like(order, dtype=torch.bool)
     cluster = torch.arange(num_nodes, device=rank.device)
-    left = candidate.nonzero().squeeze(1)
+    left = order if candidate is None else candidate.nonzero().squeeze(1)
     while left.numel():
         size = torch.bincount(cluster, minlength=num_nodes)
         u, v = cluster[source[left]], cluster[target[left]]
@@ -63,36 +65,43 @@ def forest(
         one, two = best[u] == mine, best[v] == mine
         accepted[left[one | two if max_size >= num_nodes else one & two]] = True
         cluster, _, _ = kernels_for(edge_index).components(edge_index, accepted, num_nodes)
-    return _first_of_each_graph(accepted, order, edge_score, source, batch, ratio, num_nodes)
+    return accepted
 
 
-def _first_of_each_graph(
-    accepted: Tensor,
-    order: Tensor,
-    edge_score: Tensor,
-    source: Tensor,
-    batch: Tensor | None,
-    ratio: float,
-    num_nodes: int,
-) -> tuple[Tensor, Tensor]:
-    """As many accepted edges of each graph as its ratio allows, highest first, and the score of the last of them."""
-    graph, allowed = merges(batch, ratio, num_nodes, order.device)
-    edges = order[accepted[order]]
-    home = graph[source[edges]]
-    edges = edges[torch.argsort(home, stable=True)]
-    home = graph[source[edges]].contiguous()
-    place = torch.arange(edges.size(0), device=edges.device) - torch.searchsorted(home, home)
-    kept = place < allowed[home]
-    edges, home = edges[kept], home[kept]
+def ratio(
+    edge_score: Tensor, edge_index: Tensor, counted: Tensor, num_nodes: int, batch: Tensor | None, share: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    kernels = kernels_for(edge_index)
+    edges = kernels.forest(edge_score, edge_index, counted, num_nodes)
+    ends, kept, limit = highest(edges, edge_score, edge_index, num_nodes, batch, share)
+    cluster, first, alone = kernels.components(ends, kept, num_nodes)
+    merged = counted & (cluster[edge_index[0]] == cluster[edge_index[1]]) & (edge_score >= limit)
+    return merged, cluster, first, alone
+
+
+def highest(
+    edges: Tensor, edge_score: Tensor, edge_index: Tensor, num_nodes: int, batch: Tensor | None, share: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The ends of a forest's edges [2, F]; which of these merge [F], so that this share of each graph's nodes is left;
+    and for each of all edges [E] the score of the last that merges in its graph.
+    """
+    ends = edge_index.index_select(1, edges)
+    graph, kept = first_of_each_graph(ends[0], num_nodes, batch, share)
     last = torch.full((num_nodes,), torch.inf, dtype=edge_score.dtype, device=edges.device)
-    last.scatter_reduce_(0, home, edge_score[edges], "amin")
-    return torch.zeros_like(accepted).index_fill_(0, edges, True), last[graph[source]]
+    last.scatter_reduce_(0, graph[ends[0]], edge_score[edges].masked_fill(~kept, torch.inf), "amin")
+    return ends, kept, last[graph[edge_index[0]]]
 
 
-def merges(batch: Tensor | None, ratio: float, num_nodes: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The first node of each node's graph [N], which stands for the graph, and there how often it may merge [N]."""
+def first_of_each_graph(source: Tensor, num_nodes: int, batch: Tensor | None, share: float) -> tuple[Tensor, Tensor]:
+    """The first node of each node's graph [N], which stands for the graph; and which edges of a forest, highest first,
+    are to merge [F] so that this share of each graph's nodes is left.
+    """
     if batch is None:
-        batch = torch.zeros(num_nodes, dtype=torch.long, device=device)
-    first = torch.searchsorted(batch, batch)
-    size = torch.searchsorted(batch, batch, right=True) - first
-    return first, size - least(ratio, size)
+        batch = torch.zeros(num_nodes, dtype=torch.long, device=source.device)
+    graph = torch.searchsorted(batch, batch)
+    size = torch.searchsorted(batch, batch, right=True) - graph
+    home, order = torch.sort(graph[source], stable=True)
+    place = torch.arange(home.size(0), device=home.device) - torch.searchsorted(home, home)
+    kept = torch.zeros_like(home, dtype=torch.bool)
+    kept[order] = place < (size - least(share, size))[home]
+    return graph, kept

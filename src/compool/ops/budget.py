@@ -1,10 +1,12 @@
 """Step 2 by a budget: merge as many edges as a graph may, where a threshold leaves open how many."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from compool.ops._dispatch import operator
-from compool.ops.components import components
+from compool.ops._dispatch import operator, unknown_size
+from compool.ops.components import Components, components
 from compool.ops.select import Selection, select
 
 _top = operator(
@@ -12,11 +14,28 @@ _top = operator(
     lambda edge_score, edge_index, candidate, *rest: torch.empty_like(candidate),
     lambda kernels: kernels.top,
 )
-_forest = operator(
-    "forest(Tensor edge_score, Tensor edge_index, Tensor candidate, SymInt num_nodes, Tensor? batch, float ratio,"
-    " SymInt max_size) -> (Tensor, Tensor)",
-    lambda edge_score, edge_index, candidate, *rest: (torch.empty_like(candidate), torch.empty_like(edge_score)),
-    lambda kernels: kernels.forest,
+
+
+def _ratio_shape(
+    edge_score: Tensor, edge_index: Tensor, counted: Tensor, num_nodes: int, *_: Any
+) -> tuple[Tensor, ...]:
+    cluster, first = (
+        edge_index.new_empty(size, dtype=torch.long) for size in (num_nodes, unknown_size(1 if num_nodes else 0))
+    )
+    return torch.empty_like(counted), cluster, first, torch.empty_like(cluster, dtype=torch.bool)
+
+
+_ratio = operator(
+    "ratio(Tensor edge_score, Tensor edge_index, Tensor counted, SymInt num_nodes, Tensor? batch, float share)"
+    " -> (Tensor, Tensor, Tensor, Tensor)",
+    _ratio_shape,
+    lambda kernels: kernels.ratio,
+)
+_capped_forest = operator(
+    "capped_forest(Tensor edge_score, Tensor edge_index, Tensor candidate, SymInt num_nodes, SymInt max_size)"
+    " -> Tensor",
+    lambda edge_score, edge_index, candidate, *rest: torch.empty_like(candidate),
+    lambda kernels: kernels.capped_forest,
 )
 
 
@@ -40,7 +59,7 @@ def select_quantile(
         >>> select_quantile(torch.tensor([0.1, 0.4, 0.2, 0.3]), edge_index, 5, quantile=0.5).merged
         tensor([False,  True, False,  True])
     """
-    counted = select(edge_score, edge_index, num_nodes, -torch.inf).counted
+    counted = select(edge_score, edge_index, num_nodes, -torch.inf, batch).counted
     return Selection(_top(edge_score.detach(), edge_index, counted, batch, quantile), counted)
 
 
@@ -66,10 +85,16 @@ def select_ratio(
         >>> select_ratio(torch.tensor([0.9, 0.8, 0.7, 0.1]), edge_index, 4, ratio=0.5).merged
         tensor([ True,  True, False, False])
     """
-    edge_score = edge_score.detach()
-    counted = select(edge_score, edge_index, num_nodes, -torch.inf).counted
-    accepted, last = _forest(edge_score, edge_index, counted, num_nodes, batch, ratio, num_nodes)
-    return Selection(counted & _inside(edge_index, accepted, num_nodes) & (edge_score >= last), counted)
+    return ratio_parts(edge_score, edge_index, num_nodes, ratio, batch)[0]
+
+
+def ratio_parts(
+    edge_score: Tensor, edge_index: Tensor, num_nodes: int, ratio: float, batch: Tensor | None = None
+) -> tuple[Selection, Components]:
+    """:func:`select_ratio`, and the supernodes, which are known by then."""
+    counted = select(edge_score, edge_index, num_nodes, -torch.inf, batch).counted
+    merged, *parts = _ratio(edge_score.detach(), edge_index, counted, num_nodes, batch, ratio)
+    return Selection(merged, counted), Components(*parts)
 
 
 def select_max_size(
@@ -83,8 +108,10 @@ def select_max_size(
     """Select the edges above the threshold, highest scores first, as far as no supernode exceeds `max_size` nodes.
 
     An edge whose two supernodes have more than `max_size` nodes together is skipped; of equal scores, the edge that is
-    listed first goes first. What is skipped depends on all that went before, so that this is sequential: tensors on a
-    GPU are sent to the CPU for it.
+    listed first goes first. This is sequential, so tensors on a GPU are sent to the CPU for it. The spanning forest
+    does not help: an edge outside it may merge, where an edge on the way between its ends was skipped. And rounds that
+    decide many edges at once need an edge that is the best of both its supernodes, as any other may still be kept from
+    fitting by what comes before it: on a path with ascending scores there is one such edge per round.
 
     Args:
         edge_score: scores [E].
@@ -99,14 +126,8 @@ def select_max_size(
         >>> select_max_size(torch.tensor([0.7, 0.9, 0.8]), edge_index, 4, max_size=2).merged
         tensor([False,  True, False])
     """
-    candidate, counted = select(edge_score, edge_index, num_nodes, threshold)
+    candidate, counted = select(edge_score, edge_index, num_nodes, threshold, batch)
     tensors = (t.cpu() for t in (edge_score.detach(), edge_index, candidate))
-    accepted, _ = _forest(*tensors, num_nodes, None if batch is None else batch.cpu(), 0.0, max_size)
-    inside = _inside(edge_index, accepted.to(candidate.device), num_nodes)
-    return Selection(candidate & inside, counted)
-
-
-def _inside(edge_index: Tensor, accepted: Tensor, num_nodes: int) -> Tensor:
-    """Which edges have both ends in one component of the accepted edges."""
+    accepted = _capped_forest(*tensors, num_nodes, max_size).to(candidate.device)
     cluster = components(edge_index, accepted, num_nodes).cluster
-    return cluster[edge_index[0]] == cluster[edge_index[1]]
+    return Selection(candidate & (cluster[edge_index[0]] == cluster[edge_index[1]]), counted)

@@ -76,7 +76,12 @@ def coarsen(
 
 
 def coarsen_selected(
-    selection: Selection, edge_index: Tensor, num_nodes: int, batch: Tensor | None = None, self_loops: bool = False
+    selection: Selection,
+    edge_index: Tensor,
+    num_nodes: int,
+    batch: Tensor | None = None,
+    self_loops: bool = False,
+    parts: Components | None = None,
 ) -> Coarse:
     """:func:`components` and :func:`connect` for edges that a budget selected.
 
@@ -86,12 +91,13 @@ def coarsen_selected(
         num_nodes: number of nodes N.
         batch: the graph of each node [N], sorted; by default all nodes are of one graph.
         self_loops: keep the edges inside supernodes as self-loops.
+        parts: the components of the edges that merge, if they are known.
 
     Example:
         >>> edge_index, every = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.ones(4, dtype=torch.bool)
         >>> coarsen_selected(Selection(torch.tensor([True, False, False, False]), every), edge_index, 3).parts.cluster
         tensor([0, 0, 1])
     """
-    parts = components(edge_index, selection.merged, num_nodes)
+    parts = components(edge_index, selection.merged, num_nodes) if parts is None else parts
     graph = torch.zeros_like(parts.first) if batch is None else batch.index_select(0, parts.first)
     return Coarse(*selection, parts, connect(edge_index, parts, self_loops), graph)

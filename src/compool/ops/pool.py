@@ -8,7 +8,8 @@ from torch import Tensor
 
 from compool.ops._autograd import gradients, wants_graph
 from compool.ops._dispatch import has_kernels, is_transformed, operator, unknown_size
-from compool.ops.coarsen import coarsen
+from compool.ops.budget import ratio_parts
+from compool.ops.coarsen import coarsen, coarsen_selected
 from compool.ops.components import Components, count_members
 from compool.ops.merge import merge
 from compool.ops.score import score_halves, scorer
@@ -23,6 +24,7 @@ def _shape(
     activation: str,
     threshold: float,
     self_loops: bool,
+    ratio: float | None,
 ) -> tuple[Tensor, ...]:
     number = unknown_size(1 if x.size(0) else 0)  # at least one, so that what follows may take a maximum
     out, weight = halves.new_empty(number, x.size(1)), halves.new_empty(x.size(0))
@@ -37,7 +39,7 @@ _ACTIVATIONS = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
 
 _pool = operator(
     "pool(Tensor x, Tensor halves, Tensor bias, Tensor edge_index, Tensor? batch, str activation, float threshold,"
-    " bool self_loops) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    " bool self_loops, float? ratio) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     _shape,
     lambda kernels: kernels.pool,
 )
@@ -67,9 +69,10 @@ class _Pool(torch.autograd.Function):
         activation: str,
         threshold: float,
         self_loops: bool,
+        ratio: float | None,
         wide: bool,
     ) -> tuple[Tensor, ...]:
-        found = _pool(x, halves, bias, edge_index, batch, activation, threshold, self_loops)
+        found = _pool(x, halves, bias, edge_index, batch, activation, threshold, self_loops, ratio)
         out, edge_score, cluster, edges, graph, merged, weight = found
         ctx.activation = activation
         ctx.set_materialize_grads(False)
@@ -88,9 +91,9 @@ class _Pool(torch.autograd.Function):
             grad = x.new_zeros(int(cluster.max()) + 1 if cluster.numel() else 0, x.size(1))
         if wants_graph():
             again = partial(_score_and_merge, edge_index, cluster, merged, ctx.activation, grad)
-            return *gradients(again, (x, halves, bias), (grad, grad_score)), None, None, None, None, None, None
+            return *gradients(again, (x, halves, bias), (grad, grad_score)), *(None,) * 7
         given = (grad, grad_score, x, halves, edge_index, edge_score, cluster, merged, weight)
-        return *_pool_backward(*given, ctx.activation), None, None, None, None, None, None
+        return *_pool_backward(*given, ctx.activation), *(None,) * 7
 
 
 def _score_and_merge(
@@ -136,6 +139,7 @@ def pool(
     symmetric: bool = False,
     self_loops: bool = False,
     per_member: bool = False,
+    ratio: float | None = None,
 ) -> Result:
     """:func:`score`, :func:`coarsen` and :func:`merge`, one after another, forward and backward.
 
@@ -150,6 +154,7 @@ def pool(
         symmetric: score both directions of an edge by the mean of their raw scores.
         self_loops: keep the edges inside supernodes as self-loops.
         per_member: divide the features of each supernode by the number of its members.
+        ratio: merge as :func:`select_ratio` does, in place of a threshold.
 
     Example:
         >>> x, edge_index = torch.tensor([[1.0], [10.0], [5.0]]), torch.tensor([[0, 1], [1, 0]])
@@ -161,10 +166,14 @@ def pool(
     halves, bias = scorer(x, weight, bias, symmetric)
     if not _is_fused(x):
         edge_score = _ACTIVATIONS[activation](score_halves(x, halves, bias, edge_index))
-        coarse = coarsen(edge_score, edge_index, x.size(0), threshold, batch, self_loops)
+        if ratio is None:
+            coarse = coarsen(edge_score, edge_index, x.size(0), threshold, batch, self_loops)
+        else:
+            selection, parts = ratio_parts(edge_score, edge_index, x.size(0), ratio, batch)
+            coarse = coarsen_selected(selection, edge_index, x.size(0), batch, self_loops, parts)
         out = merge(x, edge_score, edge_index, coarse.merged, coarse.parts, per_member)
         return Result(out, edge_score, coarse.parts.cluster, coarse.edge_index, coarse.batch)
-    settings = (activation, threshold, self_loops, per_member)
+    settings = (activation, threshold, self_loops, ratio, per_member)
     out, edge_score, cluster, edges, graph = _Pool.apply(x, halves, bias, edge_index, batch, *settings)
     if per_member:
         out = (out / count_members(cluster, out.size(0)).unsqueeze(1)).to(x.dtype)

@@ -1,6 +1,6 @@
 """Step 2: which edges count, and which of them merge their ends."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -8,13 +8,14 @@ from torch import Tensor
 from compool.ops._dispatch import operator
 
 
-def _shape(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float) -> tuple[Tensor, Tensor]:
+def _shape(edge_score: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
     merged = edge_score.new_empty(edge_score.shape, dtype=torch.bool)
     return merged, merged.clone()
 
 
 _select = operator(
-    "select(Tensor edge_score, Tensor edge_index, SymInt num_nodes, float threshold) -> (Tensor, Tensor)",
+    "select(Tensor edge_score, Tensor edge_index, SymInt num_nodes, float threshold, Tensor? batch)"
+    " -> (Tensor, Tensor)",
     _shape,
     lambda kernels: kernels.select,
 )
@@ -29,7 +30,9 @@ class Selection(NamedTuple):
     """Mask [E] of the edges that count: no self-loop, no repeat of an earlier edge."""
 
 
-def select(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float = 0.0) -> Selection:
+def select(
+    edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float = 0.0, batch: Tensor | None = None
+) -> Selection:
     r"""Select the edges to merge, :math:`\mathcal{E}_m = \{(i, j) \mid S_{ij} > t\}` (Eq. 2).
 
     Self-loops do not count, and of an edge that is listed twice only the first does. A score that is NaN is an error.
@@ -39,10 +42,11 @@ def select(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: fl
         edge_index: edges [2, E].
         num_nodes: number of nodes N.
         threshold: :math:`t`.
+        batch: the graph of each node [N], which is checked: it must be sorted, and no edge may join two graphs.
 
     Example:
         >>> edge_index = torch.tensor([[0, 0, 1, 1], [1, 1, 0, 1]])
         >>> select(torch.tensor([0.5, 0.5, 0.0, 0.9]), edge_index, num_nodes=2)
         Selection(merged=tensor([ True, False, False, False]), counted=tensor([ True, False,  True, False]))
     """
-    return Selection(*_select(edge_score.detach(), edge_index, num_nodes, threshold))
+    return Selection(*_select(edge_score.detach(), edge_index, num_nodes, threshold, batch))

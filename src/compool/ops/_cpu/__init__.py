@@ -5,7 +5,8 @@ end.
 """
 
 from compool.ops import _torch
-from compool.ops._cpu.budget import forest
+from compool.ops._cpu.budget import capped_forest, ratio, top
+from compool.ops._cpu.forest import forest
 from compool.ops._cpu.pool import pool, pool_backward
 from compool.ops._cpu.steps import (
     coarsen,
@@ -30,7 +31,10 @@ KERNELS = _torch.KERNELS._replace(
     coarsen=coarsen,
     row_sum=row_sum,
     row_sum_backward=row_sum_backward,
+    top=top,
+    ratio=ratio,
     forest=forest,
+    capped_forest=capped_forest,
     contract=contract,
     merge_pairs=merge_pairs,
     merge_pairs_backward=merge_pairs_backward,

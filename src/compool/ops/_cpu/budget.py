@@ -1,50 +1,60 @@
-"""Budgets: a maximum spanning forest, edge by edge."""
+"""Budgets: every function equals its namesake in `_torch_budget`."""
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from compool.ops._checks import check_graphs
-from compool.ops._cpu.arrays import descending, ends_of
-from compool.ops._cpu.loops import fast, find
-from compool.ops._torch_budget import merges
+from compool.ops._cpu import budget_loops as loops
+from compool.ops._cpu.arrays import ends_of
+from compool.ops._cpu.forest import forest
+from compool.ops._cpu.sort import descending
+from compool.ops._cpu.steps import components
+from compool.ops._torch_budget import least
 
 
-def forest(
-    edge_score: Tensor,
-    edge_index: Tensor,
-    candidate: Tensor,
-    num_nodes: int,
-    batch: Tensor | None,
-    ratio: float,
-    max_size: int,
-) -> tuple[Tensor, Tensor]:
-    check_graphs(batch, edge_index)
-    score, mask = edge_score.contiguous(), candidate.contiguous().numpy()
-    graph, allowed = merges(batch, ratio, num_nodes, score.device)
-    accepted, last = torch.zeros(score.numel(), dtype=torch.bool), torch.full((num_nodes,), torch.inf).to(score.dtype)
+def top(edge_score: Tensor, edge_index: Tensor, candidate: Tensor, batch: Tensor | None, quantile: float) -> Tensor:
+    """An edge merges if it scores above as many lowest scores of its graph as the quantile says."""
+    num_nodes = int(edge_index.max()) + 1 if batch is None and edge_index.numel() else 0
+    source, score, mask = ends_of(edge_index)[0], edge_score.contiguous().numpy(), candidate.contiguous().numpy()
+    graph, _ = _graphs(batch, num_nodes if batch is None else batch.numel())
+    size = np.zeros_like(graph)
+    loops.count_edges(source, mask, graph, size)
+    number, limit, merged = (
+        least(quantile, torch.from_numpy(size)).numpy(),
+        np.empty(graph.size, score.dtype),
+        torch.empty_like(candidate),
+    )
+    loops.lowest(descending(edge_score), source, score, mask, graph, number.copy(), limit)
+    loops.merge_above(source, score, mask, graph, number, limit, merged.numpy())
+    return merged
+
+
+def ratio(
+    edge_score: Tensor, edge_index: Tensor, counted: Tensor, num_nodes: int, batch: Tensor | None, share: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    edges = forest(edge_score, edge_index, counted, num_nodes).numpy()
+    (source, target), score = ends_of(edge_index), edge_score.contiguous().numpy()
+    graph, size = _graphs(batch, num_nodes)
+    allowed = size - least(share, torch.from_numpy(size)).numpy()
+    merged, last = torch.zeros_like(counted), np.full(num_nodes, np.inf, score.dtype)
+    loops.keep_highest(edges, source, score, graph, allowed, merged.numpy(), last)
+    cluster, first, alone = components(edge_index, merged, num_nodes)
+    args = (source, target, score, counted.contiguous().numpy(), cluster.numpy(), graph, last)
+    loops.merge_inside(*args, merged.numpy())
+    return merged, cluster, first, alone
+
+
+def capped_forest(edge_score: Tensor, edge_index: Tensor, candidate: Tensor, num_nodes: int, max_size: int) -> Tensor:
+    accepted = torch.zeros(edge_score.numel(), dtype=torch.bool)
     parent, size = np.arange(num_nodes), np.ones(num_nodes, np.int64)
-    args = (descending(score), *ends_of(edge_index), mask, score.numpy(), graph.numpy(), allowed.numpy())
-    _kruskal(*args, max_size, parent, size, accepted.numpy(), last.numpy())
-    return accepted, last[graph[edge_index[0].long()]]
+    args = (descending(edge_score), *ends_of(edge_index), candidate.contiguous().numpy())
+    loops.kruskal(*args, max_size, parent, size, accepted.numpy())
+    return accepted
 
 
-@fast
-def _kruskal(order, source, target, candidate, score, graph, allowed, max_size, parent, size, accepted, last):  # type: ignore[no-untyped-def]
-    """`allowed`, how often a graph may merge, counts down; `size` holds at roots."""
-    for e in order:
-        if not candidate[e]:
-            continue
-        home = graph[source[e]]
-        if allowed[home] <= 0:
-            continue
-        u, v = find(parent, source[e]), find(parent, target[e])
-        if u == v or size[u] + size[v] > max_size:
-            continue
-        if u > v:
-            u, v = v, u
-        parent[v] = u
-        size[u] += size[v]
-        allowed[home] -= 1
-        accepted[e] = True
-        last[home] = score[e]
+def _graphs(batch: Tensor | None, num_nodes: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first node of each node's graph, which stands for the graph, and there how many nodes it has."""
+    graph, size = np.empty(num_nodes, np.int64), np.zeros(num_nodes, np.int64)
+    loops.graphs(np.empty(0, np.int64) if batch is None else batch.contiguous().numpy(), graph, size)
+    return graph, size

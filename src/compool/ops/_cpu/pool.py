@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from compool.ops._checks import check_graphs, check_range, nan_score
-from compool.ops._cpu import loops
+from compool.ops._cpu import budget, loops
 from compool.ops._cpu.arrays import empty_like, ends_of, ready
 
 
@@ -18,6 +18,7 @@ def pool(
     activation: str,
     threshold: float,
     self_loops: bool,
+    ratio: float | None,
 ) -> tuple[Tensor, ...]:
     num_nodes, num_edges = x.size(0), edge_index.size(1)
     source, target = ends_of(edge_index)
@@ -32,7 +33,7 @@ def pool(
     loops.score(ends.numpy(), source, target, bias.numpy(), edge_score.numpy())
     edge_score = edge_score.tanh_() if activation == "tanh" else edge_score.sigmoid_()
 
-    # Eq. 2: the edges with S_ij > t, of those that count
+    # Eq. 2: the edges with S_ij > t, of those that count; with a ratio, t depends on the graph
     counted, merged = np.empty(num_edges, np.bool_), torch.empty(num_edges, dtype=torch.bool)
     if not loops.distinct_sorted(source, target, counted):
         order, start, seen = np.empty(num_edges, np.int64), np.zeros(num_nodes + 1, np.int64), np.zeros(num_nodes, int)
@@ -42,17 +43,22 @@ def pool(
         raise nan_score(edge_score)
 
     # Their connected components
-    cluster, first = torch.empty(2, num_nodes, dtype=torch.long)
-    parent, alone = np.empty(num_nodes, np.int32 if num_nodes < 2**31 else np.int64), np.empty(num_nodes, np.bool_)
-    members = (parent, cluster.numpy(), first.numpy(), alone)
-    num_clusters = loops.components(source, target, merged.numpy(), *members)
-    first = first[:num_clusters]
+    if ratio is None:
+        cluster, first = torch.empty(2, num_nodes, dtype=torch.long)
+        parent = np.empty(num_nodes, np.int32 if num_nodes < 2**31 else np.int64)
+        alone = torch.empty(num_nodes, dtype=torch.bool)
+        members = (parent, cluster.numpy(), first.numpy(), alone.numpy())
+        first = first[: loops.components(source, target, merged.numpy(), *members)]
+    else:
+        given = (edge_score, edge_index, torch.from_numpy(counted), num_nodes, batch, ratio)
+        merged, cluster, first, alone = budget.ratio(*given)
+    num_clusters = first.size(0)
     graph = torch.zeros_like(first) if batch is None else batch.index_select(0, first)
 
     # Eq. 3 and 4: x'_k = Σ w_i x_i over the members i of k, with w_i = Σ S_ij over merged edges
     rows, weight = ready(x), torch.zeros(num_nodes, dtype=halves.dtype)
     out = empty_like(rows, num_clusters)
-    args = (rows.numpy(), score, source, merged.numpy(), cluster.numpy(), first.numpy(), alone)
+    args = (rows.numpy(), score, source, merged.numpy(), cluster.numpy(), first.numpy(), alone.numpy())
     loops.merge(*args, weight.numpy(), out.numpy())
 
     # Eq. 4: A'_kl = 1 where an edge joins members of k and l

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from compool.ops._checks import check_graphs, check_range, nan_score
 from compool.ops._cpu import loops
-from compool.ops._cpu.arrays import descending, empty_like, ends_of, ready
+from compool.ops._cpu.arrays import empty_like, ends_of, ready
+from compool.ops._cpu.sort import descending
 
 
 def score(ends: Tensor, edge_index: Tensor, bias: Tensor) -> Tensor:
@@ -22,7 +23,10 @@ def sum_ends(values: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
     return ends
 
 
-def select(edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float) -> tuple[Tensor, Tensor]:
+def select(
+    edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    check_graphs(batch, edge_index)
     counted = torch.empty(edge_index.size(1), dtype=torch.bool)
     merged = torch.empty_like(counted)
     source, target = ends_of(edge_index)
@@ -59,8 +63,7 @@ def connect(edge_index: Tensor, cluster: Tensor, num_clusters: int, self_loops: 
 def coarsen(
     edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None, self_loops: bool
 ) -> tuple[Tensor, ...]:
-    check_graphs(batch, edge_index)
-    merged, counted = select(edge_score, edge_index, num_nodes, threshold)
+    merged, counted = select(edge_score, edge_index, num_nodes, threshold, batch)
     cluster, first, alone = components(edge_index, merged, num_nodes)
     edges = connect(edge_index, cluster, first.size(0), self_loops, False)
     graph = torch.zeros_like(first) if batch is None else batch.index_select(0, first)

@@ -5,18 +5,21 @@ that does not: then plain operations sum. Half precision is summed in float32 an
 """
 
 from compool.ops import _torch
+from compool.ops._cuda.forest import forest
 from compool.ops._cuda.pool import pool, pool_backward
 from compool.ops._cuda.rows import merge_pairs, merge_pairs_backward, row_sum, row_sum_backward
-from compool.ops._cuda.steps import coarsen, components, connect, fold_key, score, sum_ends
+from compool.ops._cuda.steps import coarsen, components, connect, fold_key, score, select, sum_ends
 
 KERNELS = _torch.KERNELS._replace(
     score=score,
     sum_ends=sum_ends,
+    select=select,
     components=components,
     connect=connect,
     coarsen=coarsen,
     row_sum=row_sum,
     row_sum_backward=row_sum_backward,
+    forest=forest,
     merge_pairs=merge_pairs,
     merge_pairs_backward=merge_pairs_backward,
     fold_key=fold_key,

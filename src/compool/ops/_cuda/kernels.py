@@ -135,9 +135,10 @@ def _tanh(x):
 @size_free
 def select_and_hook(
     score, left, right, bias, high, low, edge_index, stride, batch, merged, counted, parent, weight, flags, limit, E, N,
-    SCORE: tl.constexpr, WEIGH: tl.constexpr, HAS_BATCH: tl.constexpr, LIMITED: tl.constexpr, BLOCK: tl.constexpr,
+    SCORE: tl.constexpr, WEIGH: tl.constexpr, HAS_BATCH: tl.constexpr, LIMITED: tl.constexpr, HOOK: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Of strictly sorted edges: which count, which merge, and the components of these.
+    """Of strictly sorted edges: which count, which merge, and with HOOK the components of these.
 
     `high` and `low` are the bits of the threshold, a float64.
 
@@ -177,7 +178,8 @@ def select_and_hook(
         tl.atomic_add(weight + u, s, mask=merges & good, sem="relaxed")
     else:
         tl.store(counted + e, counts, mask=inside)
-    _union(u.to(tl.int32), v.to(tl.int32), merges & good, parent)
+    if HOOK:
+        _union(u.to(tl.int32), v.to(tl.int32), merges & good, parent)
 
 
 @size_free

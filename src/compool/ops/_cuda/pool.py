@@ -7,9 +7,11 @@ from torch import Tensor
 
 from compool.ops._cuda import kernels, row_kernels
 from compool.ops._cuda import launch as launching
+from compool.ops._cuda.forest import forest
 from compool.ops._cuda.launch import EDGES, HOOKS, NODES, PROGRAMS, launch, over, strided, tiles
 from compool.ops._cuda.steps import raise_flagged, score
 from compool.ops._torch import connect, distinct
+from compool.ops._torch_budget import highest
 
 
 def pool(
@@ -21,6 +23,7 @@ def pool(
     activation: str,
     threshold: float,
     self_loops: bool,
+    ratio: float | None,
 ) -> tuple[Tensor, ...]:
     (edges, stride), x = strided(edge_index), x.contiguous()
     num_nodes, num_edges, device = x.size(0), edges.size(1), x.device
@@ -38,6 +41,7 @@ def pool(
     nodes = (x, halves.contiguous(), ends, weight, parent, alone, graphs, flags, num_nodes)
     launch(kernels.start_and_project, grid[:1], *nodes, TWO=halves.size(0) == 2, HAS_BATCH=batched, **tile)
 
+    counted = merged if ratio is None else torch.empty_like(merged)
     # Eq. 1 to 3: the scores, the edges with S_ij > t, their components, and w_i = Σ S_ij over them
     edge_score, how = halves.new_empty(num_edges), activation
     if halves.dtype != torch.float32:  # the kernel's own functions are good for float32
@@ -46,10 +50,22 @@ def pool(
     if num_edges:
         bits = struct.unpack(">ii", struct.pack(">d", threshold))  # as a number, it would be a float32
         given = (edge_score, ends[0], ends[-1], bias, *bits, edges, stride, graphs)
-        to = (merged, merged, parent, weight, flags, flags, num_edges, num_nodes)
-        options = {"SCORE": how, "WEIGH": True, "HAS_BATCH": batched, "LIMITED": False, "BLOCK": HOOKS}
+        to = (merged, counted, parent, weight, flags, flags, num_edges, num_nodes)
+        options = {"SCORE": how, "HAS_BATCH": batched, "LIMITED": False, "BLOCK": HOOKS}
+        options |= {"WEIGH": ratio is None, "HOOK": ratio is None}
         launch(kernels.select_and_hook, (-(-num_edges // HOOKS),), *given, *to, **options)
+    if ratio is not None:  # a threshold that depends on the graph
+        raise_flagged(flags.tolist(), edge_score, edge_index, num_nodes, batch)
+        chosen = forest(edge_score, edge_index, None, num_nodes)
+        tree, kept, limit = highest(chosen, edge_score, edge_index, num_nodes, batch, ratio)
+        if chosen.numel():
+            hooked = (tree, chosen.numel(), kept, parent, flags, chosen.numel(), num_nodes)
+            launch(kernels.hook, over(chosen.numel(), HOOKS), *hooked, BLOCK=HOOKS)
     launch(kernels.flatten, by_node, parent, is_root, alone, num_nodes, BLOCK=NODES)
+    if ratio is not None:
+        torch.eq(parent[edge_index[0]], parent[edge_index[1]], out=merged)
+        merged &= counted & (edge_score >= limit)
+        weight.index_add_(0, edge_index[0], edge_score * merged)
     rank = torch.cumsum(is_root, 0, dtype=torch.int32)
 
     # Eq. 4: the pairs of supernodes that edges join
@@ -63,9 +79,9 @@ def pool(
     num_clusters, num_pairs, *wrong = flags.tolist()  # the one message from the device
     if any(wrong):
         raise_flagged([num_clusters, num_pairs, *wrong], edge_score, edge_index, num_nodes, batch)
-        counted = distinct(edge_index, num_nodes)
-        if counted is not None:  # repeats score alike: they join nothing else, but must not be weighed twice
-            merged &= counted
+        fresh = distinct(edge_index, num_nodes)
+        if fresh is not None:  # repeats score alike: they join nothing else, but must not be weighed twice
+            merged &= fresh
             weight = torch.zeros_like(weight).index_add_(0, edge_index[0], edge_score * merged)
 
     # Eq. 4: x'_k = Σ w_i x_i over the members i of k

@@ -144,8 +144,9 @@ def select_and_hook(
     parent: Tensor,
     flags: Tensor,
     limit: Tensor | None = None,
+    hook: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Which edges merge, and which count; hooks the parents."""
+    """Which edges merge, and which count; hooks the parents, unless told not to."""
     edges, stride = strided(edge_index)
     number = edges.size(1)
     fresh = torch.empty if limit is None else torch.zeros
@@ -156,7 +157,21 @@ def select_and_hook(
         to = (graphs, merged, counted, parent, given, flags, flags if limit is None else limit)
         args = (given, given, given, given, *threshold_bits(threshold), edges, stride, *to)
         options = {"SCORE": "given", "WEIGH": False, "HAS_BATCH": batch is not None, "LIMITED": limit is not None}
-        launch(kernels.select_and_hook, over(number, HOOKS), *args, number, parent.numel(), **options, BLOCK=HOOKS)
+        sizes = (number, parent.numel())
+        launch(kernels.select_and_hook, over(number, HOOKS), *args, *sizes, **options, HOOK=hook, BLOCK=HOOKS)
+    return merged, counted
+
+
+def select(
+    edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    parent, _, flags = start_alone(num_nodes, batch, edge_index.device)
+    merged, counted = select_and_hook(edge_score, edge_index, threshold, batch, parent, flags, hook=False)
+    found = flags.tolist()
+    raise_flagged(found, edge_score, edge_index, num_nodes, batch)
+    first = _torch.distinct(edge_index, num_nodes) if found[kernels.UNSORTED.value] else None
+    if first is not None:
+        merged, counted = merged & first, counted & first
     return merged, counted
 
 

@@ -1,0 +1,158 @@
+"""The loops of spanning forests, of their hierarchy, and of the sort by weight: see `loops`."""
+
+import numpy as np
+
+from compool.ops._cpu.loops import exact, fast, find
+
+NONE = np.int64(2**63 - 1)  # no edge is offered
+
+
+@fast
+def offer(source, target, mask, key, best):
+    """The `best` edge of each node: the least key, of equal ones the first. Keys are in no order that a branch on them
+    could predict, so there is none.
+    """
+    for e in range(source.size):
+        u, v = source[e], target[e]
+        mine = ((np.int64(key[e]) << 32) | e) if mask[e] & (u != v) else NONE
+        best[u] = min(best[u], mine)
+        best[v] = min(best[v], mine)
+
+
+@fast
+def hook(source, target, position, best, parent, chosen):
+    """Choose the best edge of each part, and unite its ends. Without positions, edges are where they always were."""
+    for mine in best:
+        if mine != NONE:
+            i = mine & 0xFFFFFFFF
+            u, v = find(parent, source[i]), find(parent, target[i])
+            if u != v:  # else it is the best edge of both its ends
+                parent[max(u, v)] = min(u, v)
+                chosen[position[i] if position.size else i] = True
+
+
+@fast
+def relabel(parent, label, best):
+    """Number the parts, whose roots are their smallest members; all are again by themselves, without a best edge."""
+    number = 0
+    for u in range(parent.size):
+        if parent[u] == u:
+            label[u] = number
+            number += 1
+        else:
+            label[u] = label[parent[u]]
+    for part in range(number):
+        parent[part], best[part] = part, NONE
+    return number
+
+
+@fast
+def contract_first(source, target, mask, key, label, best, to_source, to_target, position):
+    """The edges in a mask that join two parts, their positions, how many there are, and the `best` of each part."""
+    m = 0
+    for e in range(source.size):
+        u, v = label[source[e]], label[target[e]]
+        keep = mask[e] & (u != v)
+        to_source[m], to_target[m], position[m] = u, v, e
+        mine = ((np.int64(key[e]) << 32) | m) if keep else NONE
+        best[u] = min(best[u], mine)
+        best[v] = min(best[v], mine)
+        m += keep
+    return m
+
+
+@fast
+def contract(source, target, position, number, key, label, best):
+    """The same once more, in place."""
+    m = 0
+    for i in range(number):
+        u, v, e = label[source[i]], label[target[i]], position[i]
+        keep = u != v
+        source[m], target[m], position[m] = u, v, e
+        mine = ((np.int64(key[e]) << 32) | m) if keep else NONE
+        best[u] = min(best[u], mine)
+        best[v] = min(best[v], mine)
+        m += keep
+    return m
+
+
+@exact
+def linkage(source, target, distance, parent, label, size, rows):
+    """SciPy's rows: the two clusters that unite, their distance, and how many nodes they have together.
+
+    `label`, the cluster of a root, comes in as the node itself, and `size` as ones.
+    """
+    for k in range(source.size):
+        u, v = find(parent, source[k]), find(parent, target[k])
+        a, b = label[u], label[v]
+        u, v = min(u, v), max(u, v)
+        parent[v] = u
+        size[u] += size[v]
+        label[u] = parent.size + k
+        rows[k, 0], rows[k, 1], rows[k, 2], rows[k, 3] = min(a, b), max(a, b), distance[k], size[u]
+
+
+@fast
+def persistence(source, target, parent, founder, begins, ends):
+    """Which edge of a forest each node begins with, and by which its component is united with an older one.
+
+    `founder`, the oldest node of a root's component, comes in as the node itself; the results come in as −1.
+    """
+    for k in range(source.size):
+        u, v = source[k], target[k]
+        if begins[u] < 0:
+            begins[u] = k
+        if begins[v] < 0:
+            begins[v] = k
+        u, v = find(parent, u), find(parent, v)
+        old, young = founder[u], founder[v]
+        if begins[young] < begins[old] or (begins[young] == begins[old] and young < old):
+            old, young = young, old
+        ends[young] = k
+        parent[max(u, v)] = min(u, v)
+        founder[min(u, v)] = old
+
+
+@exact
+def order_key(bits, is_float, lowest, key):
+    """Floats sort as the integers of the same bits, in reverse where they are negative. −0, the `lowest` bits, is 0."""
+    for e in range(bits.size):
+        b = np.int64(bits[e])
+        if is_float and b == lowest:
+            b = np.int64(0)
+        key[e] = b & ~lowest if is_float and b < 0 else ~b
+
+
+@exact
+def pack(key, half, positions, packed):
+    """One half of each key, as a signed number, in the upper 32 bits, and its position in the lower; without positions,
+    of all keys.
+    """
+    wide = key.itemsize == 8
+    for i in range(packed.size):
+        e = positions[i] if positions.size else i
+        k = np.int64(key[e])
+        if wide:
+            k = k >> 32 if half else (k & 0xFFFFFFFF) - 0x80000000
+        packed[i] = (k << 32) | e
+
+
+@exact
+def sort_packed(packed, scratch, counts):
+    """By the upper 32 bits, in digits of 11, 11 and 10 bits. Returns the array that ends up sorted."""
+    counts[:] = 0
+    for value in packed:
+        counts[0, (value >> 32) & 2047] += 1
+        counts[1, (value >> 43) & 2047] += 1
+        counts[2, ((value >> 54) & 1023) ^ 512] += 1  # the sign: negative numbers first
+    for digit in range(3):
+        shift, mask, sign = (32, 2047, 0) if digit == 0 else (43, 2047, 0) if digit == 1 else (54, 1023, 512)
+        start, count = 0, counts[digit]
+        for bucket in range(2048):
+            start, count[bucket] = start + count[bucket], start
+        for value in packed:
+            bucket = ((value >> shift) & mask) ^ sign
+            scratch[count[bucket]] = value
+            count[bucket] += 1
+        packed, scratch = scratch, packed
+    return packed
