@@ -13,21 +13,22 @@ def least(share: float, size: Tensor) -> Tensor:
 
 
 def top(edge_score: Tensor, edge_index: Tensor, candidate: Tensor, batch: Tensor | None, quantile: float) -> Tensor:
+    """An edge merges if it scores above as many lowest scores of its graph as the quantile says. The first node of a
+    graph stands for the graph.
+    """
+    if not candidate.numel():
+        return candidate.clone()
     source = edge_index[0]
-    graph = torch.zeros_like(source) if batch is None else batch[source]
-    graph = graph.long().masked_fill(~candidate, -1)
+    graph = torch.zeros_like(source) if batch is None else torch.searchsorted(batch, batch)[source]
+    size = torch.zeros(1 if batch is None else batch.size(0), dtype=torch.long, device=source.device)
+    size.index_add_(0, graph, candidate.long())
+    number = least(quantile, size)
     order = torch.argsort(edge_score, stable=True)
-    order = order[torch.argsort(graph[order], stable=True)]  # by graph, then by score
-    graph, score = graph[order].contiguous(), edge_score[order]
-    place = torch.arange(order.size(0), device=order.device)
-    start = torch.searchsorted(graph, graph)
-    size = torch.searchsorted(graph, graph, right=True) - start
-    repeat = torch.zeros_like(candidate)
-    repeat[1:] = (score[1:] == score[:-1]) & (graph[1:] == graph[:-1])
-    lower = place.masked_fill(repeat, 0).cummax(0).values - start  # how many of the graph's edges score lower
-    merged = torch.empty_like(candidate)
-    merged[order] = (graph >= 0) & (lower >= least(quantile, size))
-    return merged
+    home = graph.masked_fill(~candidate, size.size(0))  # others last
+    order = order[torch.argsort(home[order], stable=True)]  # by graph, then by score
+    highest_low = size.cumsum(0) - size + number - 1
+    limit = edge_score[order[highest_low.clamp(0, order.size(0) - 1)]]
+    return candidate & ((number == 0)[graph] | (edge_score > limit[graph]))
 
 
 def forest(weight: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nodes: int) -> Tensor:

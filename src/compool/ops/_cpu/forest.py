@@ -38,7 +38,10 @@ def forest(weight: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nod
 
 
 def _short_key(weight: Tensor) -> NDArray[np.int32]:
-    """`order_key` in 32 bits; those of 64-bit weights are their ranks."""
+    """`order_key` in 32 bits; those of weights that need 64 are their ranks."""
+    if weight.dtype == torch.int64 and weight.numel():
+        low, high = (int(end) for end in weight.aminmax())
+        weight = weight.int() if low >= -(2**31) and high < 2**31 else weight
     key = order_key(weight)
     if key.itemsize == 8:
         order = ascending(key)
