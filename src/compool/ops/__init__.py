@@ -15,6 +15,7 @@ from compool.ops.connect import connect
 from compool.ops.contract import Contraction, contract, merge_pairs
 from compool.ops.edge_features import connect_features, score_edges
 from compool.ops.forest import spanning_forest
+from compool.ops.graded import graded_weight
 from compool.ops.hierarchy import Hierarchy, hierarchy
 from compool.ops.lift import lift
 from compool.ops.merge import merge, merge_all, node_weight, row_sum
@@ -22,6 +23,7 @@ from compool.ops.pool import pool
 from compool.ops.random import drop_pairs, fold
 from compool.ops.score import gather_ends, score, sum_ends
 from compool.ops.select import Selection, select
+from compool.ops.similarity import edge_distance, edge_moments
 
 __all__ = [
     "Coarse",
@@ -38,8 +40,11 @@ __all__ = [
     "contract",
     "count_members",
     "drop_pairs",
+    "edge_distance",
+    "edge_moments",
     "fold",
     "gather_ends",
+    "graded_weight",
     "hierarchy",
     "lift",
     "merge",

@@ -9,6 +9,7 @@ from torch import Tensor
 from compool.ops._checks import check_graphs, check_range, nan_score
 from compool.ops._dispatch import Kernels
 from compool.ops._torch_budget import capped_forest, forest, ratio, top
+from compool.ops._torch_graded import graded_share, graded_share_backward, merge_tree
 
 
 def score(ends: Tensor, edge_index: Tensor, bias: Tensor) -> Tensor:
@@ -156,6 +157,27 @@ def fold_key(key: Tensor, number: Tensor | None, plus: int) -> Tensor:
     return bits ^ ((bits >> 31) & 0x1FFFFFFFF)
 
 
+def edge_distance(x: Tensor, edge_index: Tensor, weight: Tensor) -> Tensor:
+    return _squared_differences(x, edge_index, weight.dtype) @ weight
+
+
+def edge_distance_backward(grad: Tensor, x: Tensor, edge_index: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    rows = x.to(weight.dtype)
+    share = 2 * grad.unsqueeze(1) * weight * (rows[edge_index[0]] - rows[edge_index[1]])
+    grad_x = torch.zeros_like(rows).index_add_(0, edge_index[0], share).index_add_(0, edge_index[1], -share)
+    return grad_x.to(x.dtype), grad @ _squared_differences(x, edge_index, weight.dtype)
+
+
+def edge_moments(x: Tensor, edge_index: Tensor, counted: Tensor) -> Tensor:
+    mask = counted.to(torch.promote_types(x.dtype, torch.float32))
+    return mask @ _squared_differences(x, edge_index, mask.dtype) / mask.sum().clamp(min=1)
+
+
+def _squared_differences(x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> Tensor:
+    x = x.to(dtype)
+    return (x[edge_index[0]] - x[edge_index[1]]).square()
+
+
 KERNELS = Kernels(
     score=score,
     sum_ends=sum_ends,
@@ -170,6 +192,12 @@ KERNELS = Kernels(
     forest=forest,
     capped_forest=capped_forest,
     contract=contract,
+    edge_distance=edge_distance,
+    edge_distance_backward=edge_distance_backward,
+    edge_moments=edge_moments,
+    merge_tree=merge_tree,
+    graded_share=graded_share,
+    graded_share_backward=graded_share_backward,
     merge_pairs=merge_pairs,
     merge_pairs_backward=merge_pairs_backward,
     fold_key=fold_key,

@@ -7,7 +7,9 @@ end.
 from compool.ops import _torch
 from compool.ops._cpu.budget import capped_forest, ratio, top
 from compool.ops._cpu.forest import forest
+from compool.ops._cpu.graded import graded_share, graded_share_backward, merge_tree
 from compool.ops._cpu.pool import pool, pool_backward
+from compool.ops._cpu.similarity import edge_distance, edge_distance_backward, edge_moments
 from compool.ops._cpu.steps import (
     coarsen,
     components,
@@ -36,6 +38,12 @@ KERNELS = _torch.KERNELS._replace(
     forest=forest,
     capped_forest=capped_forest,
     contract=contract,
+    edge_distance=edge_distance,
+    edge_distance_backward=edge_distance_backward,
+    edge_moments=edge_moments,
+    merge_tree=merge_tree,
+    graded_share=graded_share,
+    graded_share_backward=graded_share_backward,
     merge_pairs=merge_pairs,
     merge_pairs_backward=merge_pairs_backward,
     pool=pool,

@@ -1,0 +1,73 @@
+"""Distances between the ends of edges, channel by channel, with no tensor as long as the edges and as wide as the
+features.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from compool.ops._checks import check_range
+from compool.ops._cpu.arrays import ends_of, ready
+from compool.ops._cpu.loops import fast
+
+
+def edge_distance(x: Tensor, edge_index: Tensor, weight: Tensor) -> Tensor:
+    check_range(edge_index, x.size(0))
+    distance = weight.new_empty(edge_index.size(1))
+    _distance(ready(x).numpy(), *ends_of(edge_index), weight.contiguous().numpy(), distance.numpy())
+    return distance
+
+
+def edge_distance_backward(grad: Tensor, x: Tensor, edge_index: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    rows, grad_weight = ready(x), torch.zeros_like(weight)
+    grad_x = torch.zeros_like(rows)
+    given = (grad.contiguous().numpy(), rows.numpy(), *ends_of(edge_index), weight.contiguous().numpy())
+    _distance_backward(*given, grad_x.numpy(), grad_weight.numpy())
+    return grad_x.to(x.dtype), grad_weight
+
+
+def edge_moments(x: Tensor, edge_index: Tensor, counted: Tensor) -> Tensor:
+    check_range(edge_index, x.size(0))
+    rows = ready(x)
+    sums = np.zeros(x.size(1), rows.numpy().dtype)
+    num_counted = _moments(rows.numpy(), *ends_of(edge_index), counted.contiguous().numpy(), sums)
+    return torch.from_numpy(sums / max(num_counted, 1))
+
+
+@fast
+def _distance(x, source, target, weight, distance):
+    for e in range(source.size):
+        row, other = x[source[e]], x[target[e]]
+        total = weight.dtype.type(0)
+        for c in range(weight.size):
+            difference = row[c] - other[c]
+            total += weight[c] * difference * difference
+        distance[e] = total
+
+
+@fast
+def _distance_backward(grad, x, source, target, weight, grad_x, grad_weight):
+    for e in range(source.size):
+        row, other = x[source[e]], x[target[e]]
+        grad_row, grad_other = grad_x[source[e]], grad_x[target[e]]
+        of_edge = grad[e]
+        for c in range(weight.size):
+            difference = row[c] - other[c]
+            share = of_edge * difference
+            grad_weight[c] += share * difference
+            share *= 2 * weight[c]
+            grad_row[c] += share
+            grad_other[c] -= share
+
+
+@fast
+def _moments(x, source, target, counted, sums):
+    num_counted = 0
+    for e in range(source.size):
+        if counted[e]:
+            num_counted += 1
+            row, other = x[source[e]], x[target[e]]
+            for c in range(sums.size):
+                difference = row[c] - other[c]
+                sums[c] += difference * difference
+    return num_counted
