@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         EdgePooling,
         GlobalComponentPooling,
         Pooled,
+        diagnose,
     )
     from compool.ops import Hierarchy, connected_components, hierarchy, spanning_forest
 
@@ -26,12 +27,13 @@ __all__ = [
     "Hierarchy",
     "Pooled",
     "connected_components",
+    "diagnose",
     "hierarchy",
     "spanning_forest",
 ]
 
-_LAYERS = ["ClusterPooling", "ComponentPooling", "ComponentUNet", "EdgePooling", "GlobalComponentPooling", "Pooled"]
 _OPERATORS = ["Hierarchy", "connected_components", "hierarchy", "spanning_forest"]
+_LAYERS = [name for name in __all__ if name not in _OPERATORS]
 __getattr__, __dir__ = lazy_names(
     "compool", dict.fromkeys(_LAYERS, "compool.nn") | dict.fromkeys(_OPERATORS, "compool.ops")
 )

@@ -205,7 +205,7 @@ def test_errors_on_a_gpu_are_the_cpu_s(budget: dict[str, float]) -> None:
         ({"max_size": 0}, "max_size must be a whole number, at least 1; got 0"),
         ({"max_size": 2.5}, "max_size must be a whole number, at least 1; got 2.5"),
         ({"max_size": 2, "score": torch.relu}, "threshold must be a finite number when score is a callable, got None"),
-        ({"ratio": 0.5, "score": "relu"}, "score must be 'tanh', 'sigmoid' or a callable, got 'relu'"),
+        ({"ratio": 0.5, "score": "relu"}, "score must be 'tanh', 'sigmoid', 'hardtanh' or a callable, got 'relu'"),
     ],
 )
 def test_bad_settings(settings: dict[str, object], message: str) -> None:

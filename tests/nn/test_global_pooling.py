@@ -57,7 +57,7 @@ def test_settings() -> None:
     assert repr(readout) == expected
     with pytest.raises(ValueError, match="reduce must be 'sum' or 'mean', got 'max'"):
         GlobalComponentPooling(3, reduce="max")
-    with pytest.raises(ValueError, match="score must be 'tanh', 'sigmoid' or a callable, got 'relu'"):
+    with pytest.raises(ValueError, match="score must be 'tanh', 'sigmoid', 'hardtanh' or a callable, got 'relu'"):
         GlobalComponentPooling(3, score="relu")
     with pytest.raises(ValueError, match=r"x must have shape \[nodes, 3\]"):
         GlobalComponentPooling(3)(torch.randn(4, 2), torch.tensor([[0], [1]]))

@@ -7,11 +7,13 @@ from compool._lazy import lazy_names
 if TYPE_CHECKING:
     from compool.nn.cluster_pooling import ClusterPooling
     from compool.nn.component_pooling import ComponentPooling
+    from compool.nn.diagnosis import LayerDiagnosis, diagnose
     from compool.nn.edge_pooling import EdgePooling
     from compool.nn.files import load_network, save_network
     from compool.nn.global_pooling import GlobalComponentPooling
     from compool.nn.network import GIN, Network
     from compool.nn.pooled import Fine, Pooled
+    from compool.nn.similarity import Similarity
     from compool.nn.unet import ComponentUNet
 
 __all__ = [
@@ -22,8 +24,11 @@ __all__ = [
     "EdgePooling",
     "Fine",
     "GlobalComponentPooling",
+    "LayerDiagnosis",
     "Network",
     "Pooled",
+    "Similarity",
+    "diagnose",
     "load_network",
     "save_network",
 ]
@@ -38,8 +43,11 @@ __getattr__, __dir__ = lazy_names(
         "EdgePooling": "compool.nn.edge_pooling",
         "Fine": "compool.nn.pooled",
         "GlobalComponentPooling": "compool.nn.global_pooling",
+        "LayerDiagnosis": "compool.nn.diagnosis",
         "Network": "compool.nn.network",
         "Pooled": "compool.nn.pooled",
+        "Similarity": "compool.nn.similarity",
+        "diagnose": "compool.nn.diagnosis",
         "load_network": "compool.nn.files",
         "save_network": "compool.nn.files",
     },

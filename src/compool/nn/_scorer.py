@@ -1,4 +1,4 @@
-"""The learnable part of component pooling: a linear score of every edge."""
+"""The learnable part of component pooling: a score for every edge."""
 
 from collections.abc import Callable
 
@@ -7,23 +7,45 @@ from torch import Tensor
 
 from compool import ops
 from compool.nn._settings import Score, activation
+from compool.nn.similarity import Similarity
+from compool.ops._checks import check_activated, check_inputs, check_range
 from compool.ops.score import score_and_pass
+
+Scorer = str | torch.nn.Module
+SIMILARITY_BIAS = 1.0  # at first, edges merge whose ends are closer than average by up to a standard deviation more
 
 
 class EdgeScorer(torch.nn.Module):
-    """Base of the layers that score edges: :math:`S_{ij} = σ(ψ(x_i, x_j, e_{ij}) + b)`."""
+    """What the layers that score edges have in common: :math:`S_{ij} = σ(ψ(x_i, x_j, e_{ij}) + b)`."""
 
-    def __init__(self, in_channels: int, score: Score, symmetric: bool, edge_dim: int | None) -> None:
+    def __init__(
+        self,
+        in_channels: int,
+        score: Score | None,
+        symmetric: bool,
+        edge_dim: int | None,
+        scorer: Scorer = "linear",
+    ) -> None:
         super().__init__()
         if in_channels < 1:
             raise ValueError(f"in_channels must be at least 1, got {in_channels}")
         if edge_dim is not None and edge_dim < 1:
             raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
+        if scorer not in ("linear", "similarity") and not isinstance(scorer, torch.nn.Module):
+            raise ValueError(f"scorer must be 'linear', 'similarity' or a module, got {scorer!r}")
+        score = score or ("hardtanh" if scorer == "similarity" else "tanh")
         activation(score)  # or an error
-        self.in_channels, self.score, self.symmetric, self.edge_dim = in_channels, score, symmetric, edge_dim
+        self.in_channels, self.score, self.edge_dim = in_channels, score, edge_dim
+        self.symmetric = symmetric or scorer == "similarity"
+        self.similarity = Similarity(in_channels) if scorer == "similarity" else None
+        self.scorer = scorer if isinstance(scorer, torch.nn.Module) else None
+        self.lin_edge: torch.nn.Linear | None = None
+        if self.scorer is not None:
+            return
         self.lin = torch.nn.Linear(2 * in_channels, 1)
-        self.lin_edge = None if edge_dim is None else torch.nn.Linear(edge_dim, 1, bias=False)
         if edge_dim is not None:
+            self.lin_edge = torch.nn.Linear(edge_dim, 1, bias=False)
+        if edge_dim is not None or self.similarity is not None:
             self.reset_parameters()
 
     @property
@@ -32,19 +54,49 @@ class EdgeScorer(torch.nn.Module):
         return activation(self.score)
 
     def reset_parameters(self) -> None:
-        """Draw new weights."""
+        """Draw the scorer's weights anew."""
+        if self.scorer is not None:
+            for module in self.scorer.modules():
+                if callable(reset := getattr(module, "reset_parameters", None)):
+                    reset()
+            return
         self.lin.reset_parameters()
         if self.lin_edge is not None:  # as one linear layer over the features of both ends and of the edge
             bound = (2 * self.in_channels + self.lin_edge.in_features) ** -0.5
             for parameter in (*self.lin.parameters(), *self.lin_edge.parameters()):
                 torch.nn.init.uniform_(parameter, -bound, bound)
+        if self.similarity is not None:
+            self.similarity.reset_parameters()
+            torch.nn.init.zeros_(self.lin.weight)
+            torch.nn.init.constant_(self.lin.bias, SIMILARITY_BIAS)
+
+    def _check(self, x: Tensor, edge_index: Tensor, batch: Tensor | None, edge_attr: Tensor | None) -> None:
+        """What the layer is called with must fit it."""
+        weight = self.lin.weight if self.scorer is None else next(self.scorer.parameters(), x)
+        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, weight)
 
     def _score(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, dropout: float = 0.0
     ) -> tuple[Tensor, Tensor]:
         """The scores, and the `x` that merging must use."""
+        if self.scorer is not None:
+            return self._score_by_module(self.scorer, x, edge_index, edge_attr, dropout), x
         term = None
         if self.lin_edge is not None and edge_attr is not None:
             term = ops.score_edges(edge_attr, edge_index, self.lin_edge.weight, x.size(0), self.symmetric)
+        if self.similarity is not None:
+            alike = self.similarity(x, edge_index)
+            term = alike if term is None else term + alike
         scorer = (self.lin.weight, self.lin.bias, self.activation)
         return score_and_pass(x, edge_index, *scorer, dropout, self.symmetric, term)
+
+    def _score_by_module(
+        self, scorer: torch.nn.Module, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, dropout: float
+    ) -> Tensor:
+        check_range(edge_index, x.size(0))
+        raw = scorer(x[edge_index[0]], x[edge_index[1]], edge_attr)
+        if isinstance(raw, Tensor) and raw.dim() == 2 and raw.size(1) == 1:
+            raw = raw.squeeze(1)
+        check_activated(raw, x[:, 0][edge_index[0]], "scorer")
+        raw = torch.nn.functional.dropout(raw, dropout) if dropout else raw
+        return self.activation(raw.to(torch.promote_types(x.dtype, torch.float32)))

@@ -12,7 +12,7 @@ else:
     Score = str | Callable[[Any], Any]
 
 # The default threshold of a score function, and its range.
-_SCORES = {"tanh": (0.0, (-1.0, 1.0)), "sigmoid": (0.5, (0.0, 1.0))}
+_SCORES = {"tanh": (0.0, (-1.0, 1.0)), "sigmoid": (0.5, (0.0, 1.0)), "hardtanh": (0.0, (-1.0, 1.0))}
 
 
 def activation(score: Score) -> "Callable[[Tensor], Tensor]":
@@ -22,8 +22,10 @@ def activation(score: Score) -> "Callable[[Tensor], Tensor]":
     if callable(score):
         return score
     if score not in _SCORES:
-        raise ValueError(f"score must be 'tanh', 'sigmoid' or a callable, got {score!r}")
-    return torch.tanh if score == "tanh" else torch.sigmoid
+        raise ValueError(f"score must be {', '.join(map(repr, _SCORES))} or a callable, got {score!r}")
+    functions: dict[str, Callable[[Tensor], Tensor]]
+    functions = {"tanh": torch.tanh, "sigmoid": torch.sigmoid, "hardtanh": torch.nn.functional.hardtanh}
+    return functions[score]
 
 
 def score_name(score: Score) -> str:
@@ -59,3 +61,24 @@ def check_budget(threshold: float | None, quantile: float | None, ratio: float |
         raise ValueError(f"ratio must be above 0 and at most 1, got {ratio}")
     if max_size is not None and not (isinstance(max_size, int) and max_size >= 1):
         raise ValueError(f"max_size must be a whole number, at least 1; got {max_size}")
+
+
+REDUCTIONS = ("score", "sum", "mean", "graded")
+
+
+def check_reduce(reduce: str, weights: str, score: Score) -> None:
+    """How members are summed up, and what that needs."""
+    if reduce not in REDUCTIONS:
+        raise ValueError(f"reduce must be one of {', '.join(map(repr, REDUCTIONS))}; got {reduce!r}")
+    if reduce != "score" and weights == "all":
+        raise ValueError(f"weights='all' is a way to weigh by scores; it goes with reduce='score', not {reduce!r}")
+    if reduce == "graded" and not isinstance(score, str):
+        raise ValueError(
+            "reduce='graded' needs the score from which on edges merge fully: choose score='tanh', 'sigmoid' or "
+            "'hardtanh', not a callable"
+        )
+
+
+def highest_score(score: str) -> float:
+    """The upper bound of a score function."""
+    return _SCORES[score][1][1]

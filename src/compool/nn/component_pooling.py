@@ -1,5 +1,6 @@
 """Edge-based graph component pooling as a layer."""
 
+import logging
 import math
 from typing import TYPE_CHECKING
 
@@ -7,14 +8,15 @@ import torch
 from torch import Tensor
 
 from compool import ops
-from compool.nn._scorer import EdgeScorer
-from compool.nn._settings import Score, check_budget, check_threshold, score_name
+from compool.nn._scorer import EdgeScorer, Scorer
+from compool.nn._settings import Score, check_budget, check_reduce, check_threshold, highest_score, score_name
 from compool.nn.pooled import Assigned, Pooled
-from compool.ops._checks import check_inputs
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+_log = logging.getLogger(__name__)
+MAX_IDLE_STEPS = 100  # training steps in which a layer merges nothing, or everything, before it warns
 _REDUCES = ("sum", "mean", "max", "multiplicity")
 
 
@@ -31,10 +33,9 @@ class ComponentPooling(EdgeScorer):
 
     Args:
         in_channels: size of each node's features.
-        score: the function :math:`\sigma` of a raw score: ``"tanh"``, ``"sigmoid"``, or a callable from raw scores [E]
-            to scores [E].
-        threshold: merge the edges that score above it; by default 0 for tanh and 0.5 for sigmoid. Must be given for a
-            callable.
+        score: the function :math:`\sigma` of a raw score: ``"tanh"``, ``"sigmoid"``, ``"hardtanh"`` or a callable from
+            raw scores [E] to scores [E]; by default tanh, or hardtanh with the similarity scorer.
+        threshold: merge the edges that score above it; by default 0, or 0.5 for sigmoid. Must be given for a callable.
         weights: whose scores weigh features: ``"merged"`` (merged edges only, the paper's Eq. 3) or ``"all"`` (every
             edge, as in the paper's released code and in PyG: features leak between supernodes).
         symmetric: one score for both directions of an edge, from the mean of the two raw scores.
@@ -51,6 +52,13 @@ class ComponentPooling(EdgeScorer):
             of those of the edges that it stands for; or their ``"multiplicity"``: how many there are, where each edge
             counts as many times as `edge_attr` [E] says, by default once.
 
+        scorer: what scores edges: ``"linear"``, a linear map of the features of both ends (the paper's);
+            ``"similarity"``, which merges nodes that are alike: see :class:`~compool.nn.Similarity`; or a module from
+            the features of sources [E, d], of targets [E, d] and of edges to raw scores [E].
+        reduce: how members are summed up: weighed by ``"score"`` (Eq. 3 and 4); their ``"sum"``; their ``"mean"``,
+            through which the scorer gets no gradient; or ``"graded"``, a mean that changes continuously with the
+            scores: see :func:`~compool.ops.graded_weight`.
+
     Example:
         >>> pool = ComponentPooling(16)
         >>> x, edge_index = torch.randn(4, 16), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
@@ -62,7 +70,7 @@ class ComponentPooling(EdgeScorer):
     def __init__(
         self,
         in_channels: int,
-        score: Score = "tanh",
+        score: Score | None = None,
         threshold: float | None = None,
         weights: str = "merged",
         symmetric: bool = False,
@@ -73,8 +81,10 @@ class ComponentPooling(EdgeScorer):
         max_size: int | None = None,
         edge_dim: int | None = None,
         edge_reduce: str = "sum",
+        scorer: Scorer = "linear",
+        reduce: str = "score",
     ) -> None:
-        super().__init__(in_channels, score, symmetric, edge_dim)
+        super().__init__(in_channels, score, symmetric, edge_dim, scorer)
         if weights not in ("merged", "all"):
             raise ValueError(f"weights must be 'merged' or 'all', got {weights!r}")
         if not 0 <= dropout < 1:
@@ -84,12 +94,16 @@ class ComponentPooling(EdgeScorer):
         if edge_dim is not None and edge_reduce == "multiplicity":
             raise ValueError(f"edge_reduce='multiplicity' is for edges without features, but edge_dim is {edge_dim}")
         check_budget(threshold, quantile, ratio, max_size)
-        self.threshold = check_threshold(score, threshold) if quantile is None and ratio is None else -math.inf
+        check_reduce(reduce, weights, self.score)
+        if reduce == "graded" and (quantile is not None or ratio is not None):
+            raise ValueError("reduce='graded' grades scores from a threshold on; it does not go with quantile or ratio")
+        self.threshold = check_threshold(self.score, threshold) if quantile is None and ratio is None else -math.inf
         self.quantile, self.ratio, self.max_size = quantile, ratio, max_size
-        self.weights = weights
+        self.weights, self.reduce = weights, reduce
         self.dropout = dropout
         self.self_loops = self_loops
         self.edge_reduce = edge_reduce
+        self._num_idle_steps, self._idle_state = 0, ""
 
     def forward(
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, edge_attr: Tensor | None = None
@@ -102,18 +116,36 @@ class ComponentPooling(EdgeScorer):
             batch: the graph of each node [N], sorted; by default all nodes are of one graph.
             edge_attr: features of the edges, [E, edge_dim] if the layer has an `edge_dim`, else [E] or [E, any].
         """
-        return self._pool(x, edge_index, batch, edge_attr)
+        out = self._pool(x, edge_index, batch, edge_attr)
+        if self.training and not torch.compiler.is_compiling():
+            self._watch(out)
+        return out
+
+    def _watch(self, out: Pooled) -> None:
+        """Warn once if the layer merges nothing, or everything, for many steps in a row: then it does not learn."""
+        state = "nothing" if out.x.size(0) == out.cluster.size(0) else "" if out.edge_index.size(1) else "everything"
+        self._num_idle_steps = self._num_idle_steps + 1 if state and state == self._idle_state else 1
+        self._idle_state = state
+        if state and self._num_idle_steps == MAX_IDLE_STEPS:
+            _log.warning(
+                "%r has merged %s for %d steps in a row, so that its scorer hardly learns. scorer='similarity' with "
+                "reduce='graded' learns what to merge; ratio=0.5 merges a fixed share",
+                self,
+                state,
+                MAX_IDLE_STEPS,
+            )
 
     def _pool(
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None, edge_attr: Tensor | None, per_member: bool = False
     ) -> Pooled:
         """:meth:`forward`; with `per_member`, features are divided by the number of members before they are rounded."""
-        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, self.lin.weight)
+        self._check(x, edge_index, batch, edge_attr)
         num_nodes = x.size(0)
         dropout = self.dropout if self.training else 0.0
         fine = (edge_index, edge_attr)
         options = (self.quantile, self.max_size, self.edge_dim, edge_attr, dropout or None)
-        is_basic = isinstance(self.score, str) and self.weights == "merged" and self.edge_reduce != "multiplicity"
+        is_basic = self.score in ("tanh", "sigmoid") and self.weights == "merged" and self.edge_reduce != "multiplicity"
+        is_basic = is_basic and self.reduce == "score" and self.similarity is None and self.scorer is None
         if is_basic and all(option is None for option in options):  # one operator does it all
             x, edge_score, cluster, edge_index, batch = ops.pool(
                 x,
@@ -131,13 +163,16 @@ class ComponentPooling(EdgeScorer):
             return Pooled(x, edge_index, batch, cluster, edge_score, None, *fine)
         edge_score, x = self._score(x, edge_index, edge_attr, dropout)
         coarse = self._coarsen(edge_score, edge_index, num_nodes, batch)
-        if self.weights == "merged":
+        if self.reduce != "score":
+            reduce = "mean" if per_member and self.reduce == "sum" else self.reduce
+            weight = self._node_weight(edge_score, edge_index, coarse, reduce)
+            x = ops.row_sum(x, weight, None, coarse.parts.cluster, coarse.parts.number, coarse.parts.alone)
+        elif self.weights == "merged":
             x = ops.merge(x, edge_score, edge_index, coarse.merged, coarse.parts, per_member)
         else:
             x = ops.merge_all(x, edge_score, edge_index, coarse.counted, coarse.parts, per_member)
-        return Pooled(
-            x, coarse.edge_index, coarse.batch, coarse.parts.cluster, edge_score, self._edge_attr(*fine, coarse), *fine
-        )
+        coarse_attr = self._edge_attr(*fine, coarse, edge_score.dtype)
+        return Pooled(x, coarse.edge_index, coarse.batch, coarse.parts.cluster, edge_score, coarse_attr, *fine)
 
     def assign(
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, edge_attr: Tensor | None = None
@@ -155,11 +190,24 @@ class ComponentPooling(EdgeScorer):
         """
         if self.weights != "merged":
             raise ValueError(f"weights must be 'merged': with {self.weights!r}, a node is in several supernodes")
-        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, self.lin.weight)
+        self._check(x, edge_index, batch, edge_attr)
         edge_score, _ = self._score(x, edge_index, edge_attr, self.dropout if self.training else 0.0)
         coarse = self._coarsen(edge_score, edge_index, x.size(0), batch)
-        weight = ops.node_weight(edge_score, edge_index, coarse.merged, coarse.parts)
+        weight = self._node_weight(edge_score, edge_index, coarse, self.reduce)
         return Assigned(coarse.parts.cluster, weight, coarse.parts.number, edge_score)
+
+    def _node_weight(self, edge_score: Tensor, edge_index: Tensor, coarse: ops.Coarse, reduce: str) -> Tensor:
+        """How much each node counts in its supernode [N]."""
+        cluster = coarse.parts.cluster
+        if reduce == "score":
+            return ops.node_weight(edge_score, edge_index, coarse.merged, coarse.parts)
+        if reduce == "graded":
+            limits = (self.threshold, highest_score(str(self.score)))
+            return ops.graded_weight(edge_score, edge_index, coarse.merged, cluster.size(0), *limits)
+        if reduce == "sum":
+            return edge_score.new_ones(cluster.size(0))
+        size = ops.count_members(cluster, coarse.parts.number)
+        return size.to(edge_score.dtype).reciprocal().index_select(0, cluster)
 
     def pool_data(self, data: "Data") -> "Data":
         """Pool a PyG graph or batch: its `x` and `edge_index`, and `edge_attr` if it has one.
@@ -189,12 +237,14 @@ class ComponentPooling(EdgeScorer):
             return ops.coarsen(*args, self.threshold, batch, self.self_loops)
         return ops.coarsen_selected(selection, edge_index, num_nodes, batch, self.self_loops, parts)
 
-    def _edge_attr(self, edge_index: Tensor, edge_attr: Tensor | None, coarse: ops.Coarse) -> Tensor | None:
+    def _edge_attr(
+        self, edge_index: Tensor, edge_attr: Tensor | None, coarse: ops.Coarse, dtype: torch.dtype
+    ) -> Tensor | None:
+        """Features of the coarse edges. Counts have a `dtype` of float32 or better, as half precision counts to 256."""
         reduce = self.edge_reduce
         if reduce == "multiplicity":
             reduce = "sum"
             if edge_attr is None:
-                dtype = torch.promote_types(self.lin.weight.dtype, torch.float32)  # half precision counts to 256
                 edge_attr = torch.ones_like(edge_index[0], dtype=dtype)
         if edge_attr is None:
             return None
@@ -212,6 +262,9 @@ class ComponentPooling(EdgeScorer):
         settings += [f"{name}={value:g}" for name, value in budgets.items() if value is not None]
         settings += [f"edge_dim={self.edge_dim}"] if self.edge_dim is not None else []
         settings += [f"edge_reduce={self.edge_reduce}"] if self.edge_reduce != "sum" else []
+        settings += ["scorer=similarity"] if self.similarity is not None else []
+        settings += [f"scorer={type(self.scorer).__name__}"] if self.scorer is not None else []
+        settings += [f"reduce={self.reduce}"] if self.reduce != "score" else []
         return ", ".join(settings)
 
     def __repr__(self) -> str:

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 from compool import ops
-from compool.nn._scorer import EdgeScorer
+from compool.nn._scorer import EdgeScorer, Scorer
 from compool.nn._settings import Score, score_name
-from compool.ops._checks import check_graph_ids, check_inputs
+from compool.ops._checks import check_graph_ids
 
 
 class GlobalComponentPooling(EdgeScorer):
@@ -26,6 +26,7 @@ class GlobalComponentPooling(EdgeScorer):
         symmetric: one score for both directions of an edge, from the mean of the two raw scores.
         reduce: ``"sum"`` as above, or ``"mean"``, which divides by the number of nodes.
         edge_dim: size of each edge's features, which the score then sees too.
+        scorer: as in :class:`~compool.ComponentPooling`.
 
     Example:
         >>> readout = GlobalComponentPooling(16)
@@ -37,12 +38,13 @@ class GlobalComponentPooling(EdgeScorer):
     def __init__(
         self,
         in_channels: int,
-        score: Score = "tanh",
+        score: Score | None = None,
         symmetric: bool = False,
         reduce: str = "sum",
         edge_dim: int | None = None,
+        scorer: Scorer = "linear",
     ) -> None:
-        super().__init__(in_channels, score, symmetric, edge_dim)
+        super().__init__(in_channels, score, symmetric, edge_dim, scorer)
         if reduce not in ("sum", "mean"):
             raise ValueError(f"reduce must be 'sum' or 'mean', got {reduce!r}")
         self.reduce = reduce
@@ -64,7 +66,7 @@ class GlobalComponentPooling(EdgeScorer):
             edge_attr: features of the edges [E, edge_dim], if the layer has an `edge_dim`.
             batch_size: how many graphs there are, if the last may have no nodes.
         """
-        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, self.lin.weight)
+        self._check(x, edge_index, batch, edge_attr)
         num_nodes = x.size(0)
         if batch is None:
             batch = torch.zeros(num_nodes, dtype=torch.long, device=x.device)

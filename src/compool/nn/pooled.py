@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from compool import ops
@@ -52,6 +53,30 @@ class Pooled(NamedTuple):
     """The edges of the input [2, E]."""
     fine_edge_attr: Tensor | None
     """Features of the edges of the input [E, …], or None."""
+
+    @property
+    def kept(self) -> float:
+        """The share of nodes that are left, over all graphs."""
+        return self.x.size(0) / max(self.cluster.size(0), 1)
+
+    def kept_per_graph(self, batch_size: int | None = None) -> Tensor:
+        """The share of nodes that are left in each graph [graphs]; 1 for a graph without nodes.
+
+        Args:
+            batch_size: how many graphs there are, if the last may have no nodes.
+
+        Example:
+            >>> import torch
+            >>> from compool import ComponentPooling
+            >>> x, edge_index = torch.ones(4, 2), torch.tensor([[0, 1], [1, 0]])
+            >>> out = ComponentPooling(2, scorer="similarity")(x, edge_index, torch.tensor([0, 0, 1, 1]))
+            >>> out.kept, out.kept_per_graph()
+            (0.75, tensor([0.5000, 1.0000]))
+        """
+        nodes = self.batch.index_select(0, self.cluster)
+        batch_size = (int(nodes.max()) + 1 if nodes.numel() else 0) if batch_size is None else batch_size
+        supernodes, nodes = (torch.bincount(ids, minlength=batch_size) for ids in (self.batch, nodes))
+        return torch.where(nodes > 0, supernodes / nodes.clamp(min=1), 1.0)
 
     def unpool(self, x: Tensor) -> Tensor:
         """Give every node the features `x` [K, …] of its supernode; [N, …]."""

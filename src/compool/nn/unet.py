@@ -73,7 +73,8 @@ class ComponentUNet(torch.nn.Module):
             edge_index: edges [2, E], both directions.
             batch: the graph of each node [N], sorted; by default all nodes are of one graph.
         """
-        weight = cast(ComponentPooling, self.pools[0]).lin.weight  # data-parallel replicas have no parameters()
+        first = cast(ComponentPooling, self.pools[0])
+        weight = x if first.scorer is not None else first.lin.weight  # data-parallel replicas have no parameters()
         check_inputs(x, edge_index, batch, None, self.in_channels, None, weight)
         x = self._convolve(self.down[0], x, edge_index)
         levels: list[tuple[Tensor, Pooled]] = []

@@ -1,0 +1,80 @@
+"""The score of an edge by how alike its ends are."""
+
+import torch
+from torch import Tensor
+
+from compool import ops
+
+MOMENTUM = 0.05  # of running statistics, once there have been as many batches
+EPSILON = 1e-6
+
+
+class Similarity(torch.nn.Module):
+    r"""How much more alike the ends of an edge are than those of others: what it adds to the edge's raw score.
+
+    .. math:: -\frac{d_{ij} - 1}{s}, \qquad d_{ij} = \sum_c p_c \frac{(x_{ic} - x_{jc})^2}{m_c}, \qquad
+        p = \mathrm{softmax}(l)
+
+    :math:`m_c` is the mean of channel :math:`c`'s squared differences over edges and :math:`s` the standard deviation
+    of :math:`d` over edges. So the result has mean 0 and standard deviation 1 over edges, whatever the scale of each
+    channel: the learned logits :math:`l` alone say which channels matter. Both are running statistics, without
+    gradients, updated in training: training and evaluation compute the same function, and a graph's scores do not
+    depend on what else is in its batch.
+
+    Channels that count must be there: a rotation of the features mixes them. Pool where channels have a meaning.
+
+    Args:
+        in_channels: size of each node's features.
+
+    Example:
+        >>> similarity = Similarity(2)
+        >>> x, edge_index = torch.tensor([[0.0, 1.0], [0.0, 2.0], [9.0, 1.0]]), torch.tensor([[0, 1], [1, 2]])
+        >>> similarity(x, edge_index)
+        tensor([ 1.0000, -1.0000], grad_fn=<NegBackward0>)
+    """
+
+    mean: Tensor
+    variance: Tensor
+    num_batches_tracked: Tensor
+
+    def __init__(self, in_channels: int) -> None:
+        super().__init__()
+        self.logit = torch.nn.Parameter(torch.zeros(in_channels))
+        self.register_buffer("mean", torch.ones(in_channels))
+        self.register_buffer("variance", torch.ones(1))
+        self.register_buffer("num_batches_tracked", torch.zeros((), dtype=torch.long))
+
+    def reset_parameters(self) -> None:
+        """Weigh all channels alike, and forget the running statistics."""
+        torch.nn.init.zeros_(self.logit)
+        self.mean.fill_(1.0)
+        self.variance.fill_(1.0)
+        self.num_batches_tracked.zero_()
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """The term of each edge [E], of float32 or better."""
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        counted = None
+        if self.training:
+            counted = ops.select(x.new_zeros(edge_index.size(1)), edge_index, x.size(0), 0.0).counted
+            self.num_batches_tracked += 1
+            self._update(self.mean, ops.edge_moments(x, edge_index, counted), counted)
+        weight = self.logit.to(dtype).softmax(0) / (self.mean.to(dtype) + EPSILON)
+        distance = ops.edge_distance(x, edge_index, weight)
+        if counted is not None:
+            self._update(self.variance, _variance(distance.detach(), counted), counted)
+        return -((distance - 1) * (self.variance.to(dtype) + EPSILON).rsqrt())
+
+    @torch.no_grad()
+    def _update(self, running: Tensor, batch: Tensor, counted: Tensor) -> None:
+        """Means over all batches at first, then moving averages; a batch without edges changes nothing."""
+        share = self.num_batches_tracked.reciprocal().clamp(min=MOMENTUM) * counted.any()
+        running.lerp_(batch.to(running.dtype), share.to(running.dtype))
+
+
+def _variance(distance: Tensor, counted: Tensor) -> Tensor:
+    """The variance of the distances in a mask [1]."""
+    mask = counted.to(distance.dtype)
+    total = mask.sum().clamp(min=1)
+    mean = (distance * mask).sum() / total
+    return (((distance - mean) * mask).square().sum() / total).view(1)
