@@ -7,10 +7,6 @@ Random graphs of N nodes, each edge in both directions, sorted as PyG's coalesce
 shuffled nodes, and a star. SciPy gets its own matrix format ready made. Times are medians of warm runs.
 """
 
-import sys
-
-sys.path.pop(0)  # this folder, whose operator.py would hide the standard library's
-
 import argparse
 import json
 import time

@@ -10,11 +10,6 @@ REDDIT-BINARY, each graph a tree in which most nodes answer an early one, and so
 class. So the loss can fall; no accuracy is claimed.
 """
 
-import sys
-
-if __name__ == "__main__":
-    sys.path.pop(0)  # this folder, whose operator.py would hide the standard library's
-
 import argparse
 import json
 import time

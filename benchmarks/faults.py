@@ -15,7 +15,7 @@ with the same runs to the bit. The exit status is 1 if anything failed.
 
 import sys
 
-sys.path[0] += "/fault_parts"  # not this folder, whose operator.py would hide the standard library's
+sys.path[0] += "/fault_parts"
 
 import argparse
 import json

@@ -8,11 +8,6 @@ format ready made. What is compared takes turns; times are medians of warm runs.
 per edge; on the CPU it is that of a process that does nothing else.
 """
 
-import sys
-
-if __name__ == "__main__":
-    sys.path.pop(0)  # this folder, whose operator.py would hide the standard library's
-
 import argparse
 import json
 import multiprocessing

@@ -8,11 +8,6 @@ E, one of N and 2E. Peak memory beyond the graph and the network; nodes and edge
 layer, as `compool.nn.Network` has it, and with the one that trains replicas.
 """
 
-import sys
-
-if __name__ == "__main__":  # not in workers, whose path has lost it already
-    sys.path.pop(0)  # this folder, whose operator.py would hide the standard library's
-
 import argparse
 import json
 import multiprocessing

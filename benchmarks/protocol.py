@@ -7,10 +7,6 @@ Same batch size, same splits, same optimizer, validation and test after each epo
 ClusterPooling, and a DataLoader. Times of an epoch are medians; the first epoch of each is left out.
 """
 
-import sys
-
-sys.path.pop(0)  # this folder, whose operator.py would hide the standard library's
-
 import argparse
 import json
 import os

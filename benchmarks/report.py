@@ -6,10 +6,6 @@
 The runs are made up: normal accuracies around the paper's figures, curves that rise to them. Only their number counts.
 """
 
-import sys
-
-sys.path.pop(0)  # this folder, whose operator.py would hide the standard library's
-
 import argparse
 import json
 import tempfile

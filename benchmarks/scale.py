@@ -10,11 +10,6 @@ simulated cluster has no network and no GPUs: blocks last as long as drawn, the 
 and some more for what is not in it: waiting for the disk, and Ray.
 """
 
-import sys
-
-if __name__ == "__main__":  # not in workers, whose path has lost it already
-    sys.path.pop(0)  # this folder, whose operator.py would hide the standard library's
-
 import argparse
 import heapq
 import json

@@ -1,17 +1,13 @@
 """How long pooling takes, forward and backward, against PyG's poolings and a GCN layer, in one run.
 
-    python benchmarks/operator.py                     # the table and the exponent
-    python benchmarks/operator.py --memory            # peak memory against PyG's ClusterPooling, too
-    python benchmarks/operator.py --quick --json out/operator.json
-    python benchmarks/operator.py --device cuda       # on a GPU, with a graph of 100 M edges
+    python benchmarks/layers.py                     # the table and the exponent
+    python benchmarks/layers.py --memory            # peak memory against PyG's ClusterPooling, too
+    python benchmarks/layers.py --quick --json out/operator.json
+    python benchmarks/layers.py --device cuda       # on a GPU, with a graph of 100 M edges
 
 Times are medians of warm runs; ratios are to ComponentPooling, above 1 where the other is slower. Every method gets the
 same batch and sends ones back from its output features.
 """
-
-import sys
-
-sys.path.pop(0)  # this folder, where this file would hide the standard library's `operator`
 
 import argparse
 import json
