@@ -6,6 +6,7 @@ from torch import Tensor
 from compool import ops
 
 MOMENTUM = 0.05  # of running statistics, once there have been as many batches
+TINY = 1e-30  # a channel whose ends never differ says nothing
 EPSILON = 1e-6
 
 
@@ -59,7 +60,8 @@ class Similarity(torch.nn.Module):
             counted = ops.select(x.new_zeros(edge_index.size(1)), edge_index, x.size(0), 0.0).counted
             self.num_batches_tracked += 1
             self._update(self.mean, ops.edge_moments(x, edge_index, counted), counted)
-        weight = self.logit.to(dtype).softmax(0) / (self.mean.to(dtype) + EPSILON)
+        mean = self.mean.to(dtype)
+        weight = torch.where(mean > TINY, self.logit.to(dtype).softmax(0) / mean.clamp(min=TINY), 0.0)
         distance = ops.edge_distance(x, edge_index, weight)
         if counted is not None:
             self._update(self.variance, _variance(distance.detach(), counted), counted)

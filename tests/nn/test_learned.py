@@ -1,0 +1,299 @@
+"""Component pooling by similarity and with other reductions: against dense forms, and as a layer that learns."""
+
+import logging
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from compool import ComponentPooling, ComponentUNet, GlobalComponentPooling, Pooled, diagnose, ops
+from compool.nn import Similarity
+from tests.reference import adjacency, weak_components
+
+
+def undirected(seed: int, num_nodes: int, num_edges: int) -> Tensor:
+    pairs = torch.randint(num_nodes, (2, num_edges), generator=torch.Generator().manual_seed(seed))
+    return torch.cat([pairs, pairs.flip(0)], 1)
+
+
+def dense(layer: ComponentPooling, x: Tensor, edge_index: Tensor) -> Tensor:
+    """The features of the supernodes in evaluation mode, from N × N matrices; a node's row is its supernode's."""
+    similarity = layer.similarity
+    assert similarity is not None
+    weight = similarity.logit.softmax(0) / similarity.mean * (similarity.mean > 0)
+    distance = ((x.unsqueeze(1) - x.unsqueeze(0)).square() * weight).sum(2)
+    own = x @ layer.lin.weight.view(2, -1).mean(0)
+    raw = own.unsqueeze(1) + own.unsqueeze(0) + layer.lin.bias - (distance - 1) / (similarity.variance + 1e-6).sqrt()
+    score = raw.clamp(-1, 1)
+    present = adjacency(edge_index, x.size(0))
+    cluster = weak_components(present & (score > layer.threshold))
+    if layer.reduce == "graded":
+        source, target = present.nonzero().t()
+        levels = ops.graded_weight(
+            score[source, target], torch.stack([source, target]), score[source, target] > 0, len(x)
+        )
+        node_weight = levels
+    elif layer.reduce == "score":
+        merged = present & (score > layer.threshold)
+        node_weight = torch.where((merged | merged.t()).any(1), (score * merged).sum(1), 1.0)
+    else:
+        size = torch.bincount(cluster)[cluster]
+        node_weight = torch.ones(len(x)) if layer.reduce == "sum" else 1 / size
+    return torch.stack([(node_weight.unsqueeze(1) * x)[cluster == k].sum(0) for k in range(int(cluster.max()) + 1)])
+
+
+@pytest.mark.parametrize("reduce", ["score", "sum", "mean", "graded"])
+@given(seed=st.integers(0, 10**6), num_nodes=st.integers(1, 9), num_edges=st.integers(0, 14))
+def test_equals_the_dense_form(reduce: str, seed: int, num_nodes: int, num_edges: int) -> None:
+    torch.manual_seed(seed)
+    layer = ComponentPooling(3, scorer="similarity", reduce=reduce)
+    torch.nn.init.normal_(layer.lin.weight, std=0.3)
+    x, edge_index = torch.randn(num_nodes, 3), undirected(seed, num_nodes, num_edges)
+    for _ in range(2):
+        layer(torch.randn(num_nodes, 3), edge_index)  # running statistics
+    out = layer.eval()(x, edge_index)
+    torch.testing.assert_close(out.x, dense(layer, x, edge_index), rtol=1e-4, atol=1e-4)
+    assert out.kept == out.x.size(0) / num_nodes
+
+
+@pytest.mark.parametrize("reduce", ["score", "graded"])
+def test_gradients(reduce: str) -> None:
+    torch.manual_seed(1)
+    layer = ComponentPooling(3, scorer="similarity", reduce=reduce).double().eval()
+    torch.nn.init.normal_(layer.lin.weight, std=0.3)
+    edge_index = undirected(1, 7, 9)
+    parameters = {name: parameter.detach() for name, parameter in layer.named_parameters()}
+
+    def pooled(x: Tensor, *values: Tensor) -> Tensor:
+        given = dict(zip(parameters, values, strict=True))
+        out: Pooled = torch.func.functional_call(layer, given, (x, edge_index))
+        return out.unpool(out.x)
+
+    inputs = [torch.randn(7, 3, dtype=torch.float64), *parameters.values()]
+    for tensor in inputs:
+        tensor.requires_grad_()
+    assert torch.autograd.gradcheck(pooled, inputs)
+    assert torch.autograd.gradgradcheck(pooled, inputs)
+
+
+def test_similarity_is_standardised_whatever_the_scale_of_the_channels() -> None:
+    torch.manual_seed(0)
+    edge_index = undirected(0, 60, 200)
+    edge_index = edge_index[:, edge_index[0] != edge_index[1]].unique(dim=1)
+    x = torch.randn(60, 4) * torch.tensor([1.0, 1e-3, 1e4, 7.0])
+    terms = []
+    for scale in (1.0, 1e3):
+        similarity = Similarity(4)
+        terms.append(similarity(scale * x, edge_index).detach())
+        assert abs(float(terms[-1].mean())) < 1e-3
+        assert abs(float(terms[-1].std(unbiased=False)) - 1) < 1e-3
+    torch.testing.assert_close(*terms, rtol=1e-2, atol=1e-2)
+
+
+def test_running_statistics_behave_as_those_of_batch_norm() -> None:
+    torch.manual_seed(0)
+    edge_index, similarity = undirected(0, 20, 40), Similarity(2)
+    first, second = torch.randn(20, 2), 3 * torch.randn(20, 2)
+    similarity(first, edge_index)
+    counted = ops.select(torch.zeros(80), edge_index, 20, 0.0).counted
+    torch.testing.assert_close(similarity.mean, ops.edge_moments(first, edge_index, counted))
+    similarity(second, edge_index)
+    both = (ops.edge_moments(first, edge_index, counted) + ops.edge_moments(second, edge_index, counted)) / 2
+    torch.testing.assert_close(similarity.mean, both)
+    assert similarity.num_batches_tracked == 2
+    state = {name: tensor.clone() for name, tensor in similarity.state_dict().items()}
+    assert set(state) == {"logit", "mean", "variance", "num_batches_tracked"}
+    similarity.eval()(first, edge_index)
+    similarity.train()(torch.randn(20, 2), edge_index[:, :0])  # no edges: counted, but nothing to learn
+    state["num_batches_tracked"] += 1
+    for name, tensor in similarity.state_dict().items():
+        assert torch.equal(tensor, state[name]), name
+    again = Similarity(2)
+    again.load_state_dict(similarity.state_dict())
+    assert torch.equal(again.eval()(first, edge_index), similarity.eval()(first, edge_index))
+
+
+def test_self_loops_and_repeats_do_not_count() -> None:
+    torch.manual_seed(0)
+    x, edge_index = torch.randn(6, 2), torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]])
+    more = torch.cat([edge_index, torch.tensor([[0, 5, 1], [1, 5, 2]])], 1)
+    one, two = (ComponentPooling(2, scorer="similarity", reduce="graded") for _ in range(2))
+    torch.testing.assert_close(one(x, edge_index).x, two(x, more).x)
+
+
+def test_a_graph_does_not_depend_on_its_batch() -> None:
+    torch.manual_seed(0)
+    layer = ComponentPooling(3, scorer="similarity", reduce="graded")
+    x, edge_index = torch.randn(8, 3), undirected(2, 8, 12)
+    layer(x, edge_index)
+    layer.eval()
+    other = torch.randn(5, 3)
+    alone = layer(x, edge_index)
+    batch = torch.cat([torch.zeros(8), torch.ones(5)]).long()
+    both = layer(torch.cat([x, other]), torch.cat([edge_index, undirected(3, 5, 6) + 8], 1), batch)
+    torch.testing.assert_close(both.x[both.batch == 0], alone.x)
+    assert both.kept_per_graph(3)[0] == alone.kept
+    assert both.kept_per_graph(3)[2] == 1
+
+
+class Difference(torch.nn.Module):
+    """The negative squared difference of the ends, and the edge's own feature."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(()))
+
+    def forward(self, x_source: Tensor, x_target: Tensor, edge_attr: Tensor | None) -> Tensor:
+        raw = 1 - self.scale * (x_source - x_target).square().sum(1, keepdim=True)
+        return raw if edge_attr is None else raw + edge_attr
+
+
+def test_any_module_is_a_scorer() -> None:
+    layer = ComponentPooling(1, scorer=Difference(), reduce="mean")
+    x, edge_index = torch.tensor([[0.0], [0.5], [5.0]]), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    assert layer(x, edge_index).x.tolist() == [[0.25], [5.0]]
+    assert dict(layer.named_parameters()).keys() == {"scorer.scale"}
+    with_edges = ComponentPooling(1, scorer=Difference(), reduce="mean", edge_dim=1)
+    assert with_edges(x, edge_index, edge_attr=torch.full((4, 1), 50.0)).x.size(0) == 1
+    summed = ComponentPooling(1, scorer=Difference())
+    summed(x, edge_index).x.sum().backward()
+    assert summed.scorer is not None
+    assert summed.scorer.scale.grad != 0
+    assert "scorer=Difference" in repr(layer)
+    ComponentUNet(1, 4, 2, depth=1, scorer=Difference(), reduce="graded")(x, edge_index)
+    GlobalComponentPooling(1, scorer=Difference())(x, edge_index)
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (lambda source: source.sum(), r"scorer must return a float for each edge, here torch\.float32 \[2\]"),
+        (lambda source: torch.zeros(3), r"it returned torch\.float32 \[3\]"),
+        (lambda source: torch.zeros(2, dtype=torch.long), r"it returned torch\.int64 \[2\]"),
+        (lambda source: "high", "it returned 'high'"),
+        (
+            lambda source: torch.zeros(2, device="meta"),
+            "scorer must return scores on cpu, where the edges are; got meta",
+        ),
+        (lambda source: torch.full((2,), torch.nan), "the score of edge 0 .* is NaN"),
+    ],
+)
+def test_scorers_that_return_something_else(result: object, message: str) -> None:
+    class Wrong(torch.nn.Module):
+        def forward(self, x_source: Tensor, x_target: Tensor, edge_attr: Tensor | None) -> object:
+            return result(x_source)  # type: ignore[operator]
+
+    with pytest.raises(ValueError, match=message):
+        ComponentPooling(2, scorer=Wrong())(torch.ones(2, 2), torch.tensor([[0, 1], [1, 0]]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"scorer": "cosine"}, "scorer must be 'linear', 'similarity' or a module, got 'cosine'"),
+        ({"reduce": "max"}, "reduce must be one of 'score', 'sum', 'mean', 'graded'; got 'max'"),
+        ({"reduce": "mean", "weights": "all"}, "weights='all' is a way to weigh by scores"),
+        ({"reduce": "graded", "weights": "all"}, "weights='all' is a way to weigh by scores"),
+        ({"reduce": "graded", "score": torch.relu, "threshold": 0.5}, "reduce='graded' needs the score from which on"),
+        ({"reduce": "graded", "ratio": 0.5}, "it does not go with quantile or ratio"),
+    ],
+)
+def test_bad_settings(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ComponentPooling(2, **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("bias", "state"), [(-5.0, "nothing"), (5.0, "everything")])
+def test_a_layer_that_is_idle_warns_once(bias: float, state: str, caplog: pytest.LogCaptureFixture) -> None:
+    layer = ComponentPooling(2)
+    torch.nn.init.zeros_(layer.lin.weight)
+    torch.nn.init.constant_(layer.lin.bias, bias)
+    x, edge_index = torch.randn(4, 2), torch.tensor([[0, 1, 2], [1, 2, 3]])
+    with caplog.at_level(logging.WARNING):
+        for _ in range(99):
+            layer(x, edge_index)
+        layer.eval()(x, edge_index)
+        assert not caplog.messages
+        layer.train()
+        for _ in range(300):
+            layer(x, edge_index)
+    (message,) = caplog.messages
+    assert f"has merged {state} for 100 steps in a row" in message
+    assert "scorer='similarity'" in message
+
+
+def test_diagnose(capsys: pytest.CaptureFixture[str]) -> None:
+    class Network(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dead, self.alive = ComponentPooling(2), ComponentPooling(2, scorer="similarity", reduce="graded")
+            torch.nn.init.constant_(self.dead.lin.bias, -9.0)
+
+        def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+            out = self.dead(x, edge_index, batch)
+            return self.alive(out.x, out.edge_index, out.batch).x  # type: ignore[no-any-return]
+
+    from torch_geometric.data import Data
+
+    torch.manual_seed(0)
+    network = Network()
+    data = Data(torch.randn(9, 2), undirected(4, 9, 12), batch=torch.tensor([0] * 9))
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    dead, alive = diagnose(network, [data, data])
+    assert network.training
+    assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
+    assert dead.kept == [1.0, 1.0]
+    assert dead.gradient == 0
+    assert alive.gradient > 0
+    assert alive.kept[0] < 1
+    printed = capsys.readouterr().out
+    assert "dead: ComponentPooling(2" in printed
+    assert "nodes kept: median 100%, from 100% to 100% of 2 graphs" in printed
+    assert "0% above the threshold" in printed
+    with pytest.raises(ValueError, match="model has no ComponentPooling layer"):
+        diagnose(torch.nn.Linear(2, 2), [data])
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch's own, when tracing
+@pytest.mark.parametrize("reduce", ["score", "mean", "graded"])
+def test_traces_without_a_break(reduce: str) -> None:
+    torch.manual_seed(0)
+    layer = ComponentPooling(3, scorer="similarity", reduce=reduce)
+    x, edge_index = torch.randn(8, 3), undirected(2, 8, 12)
+    layer(x, edge_index)
+    layer.eval()
+    compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
+    for nodes in (8, 6):
+        inside = edge_index[:, (edge_index < nodes).all(0)]
+        ours, expected = (one(x[:nodes], inside) for one in (compiled, layer))
+        torch.testing.assert_close(ours.x, expected.x)
+        assert torch.equal(ours.cluster, expected.cluster)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("reduce", ["mean", "graded"])
+def test_half_precision_of_a_large_supernode(dtype: torch.dtype, reduce: str) -> None:
+    """70,000 members: counted in integers and summed in float32."""
+    number = 70_000
+    x = torch.full((number, 2), 1.5, dtype=dtype)
+    path = torch.stack([torch.arange(number - 1), torch.arange(1, number)])
+    layer = ComponentPooling(2, scorer="similarity", reduce=reduce).to(dtype).eval()
+    out = layer(x, path)
+    assert out.x.shape == (1, 2)
+    torch.testing.assert_close(out.x, torch.full((1, 2), 1.5, dtype=dtype), rtol=0.01, atol=0.01)
+
+
+def test_it_learns_what_the_paper_s_layer_cannot() -> None:
+    """One red island or two, on a small grid, with noise beside the colours."""
+    from compool.data import color_connectivity
+    from examples.color_connectivity import Islands, accuracy, train, with_noise
+
+    torch.manual_seed(0)
+    graphs = with_noise(list(color_connectivity("grid-8", 900)), 2, 0.5, seed=0)
+    network = Islands(4)
+    train(network, graphs[300:], epochs=8)
+    assert accuracy(network, graphs[:300]) > 0.95
+    colour = network.pool.similarity.logit.softmax(0)[:2].sum()  # type: ignore[union-attr]
+    assert colour > 0.55  # of four channels, two of them noise, half at first
