@@ -161,6 +161,7 @@ class ComponentPooling(EdgeScorer):
                 self.ratio,
             )
             return Pooled(x, edge_index, batch, cluster, edge_score, None, *fine)
+        edge_index = edge_index.contiguous()  # once, as most of the steps need it
         edge_score, x = self._score(x, edge_index, edge_attr, dropout)
         coarse = self._coarsen(edge_score, edge_index, num_nodes, batch)
         if self.reduce != "score":
