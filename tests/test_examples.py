@@ -29,6 +29,15 @@ def test_thresholds(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     assert (tmp_path / "thresholds.png").stat().st_size > 10_000
 
 
+def test_color_connectivity(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    small = ("--graphs", "600", "--epochs", "8", "--no-gin")
+    run("color_connectivity.py", *small, "--out", str(tmp_path / "islands.png"), monkeypatch=monkeypatch)
+    assert "component pooling: 100.0% on 16 × 16" in capsys.readouterr().out
+    assert (tmp_path / "islands.png").stat().st_size > 10_000
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [

@@ -6,6 +6,7 @@ that does not: then plain operations sum. Half precision is summed in float32 an
 
 from compool.ops import _torch
 from compool.ops._cuda.forest import forest
+from compool.ops._cuda.graded import graded_share, graded_share_backward, merge_tree
 from compool.ops._cuda.pool import pool, pool_backward
 from compool.ops._cuda.rows import merge_pairs, merge_pairs_backward, row_sum, row_sum_backward
 from compool.ops._cuda.steps import coarsen, components, connect, fold_key, score, select, sum_ends
@@ -20,6 +21,9 @@ KERNELS = _torch.KERNELS._replace(
     row_sum=row_sum,
     row_sum_backward=row_sum_backward,
     forest=forest,
+    merge_tree=merge_tree,
+    graded_share=graded_share,
+    graded_share_backward=graded_share_backward,
     merge_pairs=merge_pairs,
     merge_pairs_backward=merge_pairs_backward,
     fold_key=fold_key,
