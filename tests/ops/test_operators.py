@@ -15,6 +15,7 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
     parts = torch.ops.compool.components(edge_index, merged, 20)
     weight, number = torch.randn(20), parts[1].numel()
     tree = edge_index[:, torch.ops.compool.forest(score, edge_index, None, 20)]
+    merges = torch.ops.compool.merge_tree(tree, 20)
     pairs, rows = torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 1] + 19 * [2])
     ptr, thirds = torch.linspace(0, 30, 21).long(), torch.tensor([0, 5, 5, 20])
     calls = {
@@ -36,12 +37,8 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
         "edge_distance_backward": (score, x, edge_index, torch.rand(5)),
         "edge_moments": (x, edge_index, merged),
         "merge_tree": (tree, 20),
-        "graded_share": (
-            torch.rand(tree.size(1)).sort(descending=True).values,
-            *torch.ops.compool.merge_tree(tree, 20),
-            1.0,
-        ),
-        "graded_share_backward": (weight, *torch.ops.compool.merge_tree(tree, 20)),
+        "graded_share": (torch.linspace(1, 0, tree.size(1)), *merges, 1.0),
+        "graded_share_backward": (weight, *merges),
         "connect": (edge_index, parts[0], number, False, False),
         "contract": (score, edge_index, 20),
         "contract_padded": (score[:2], pairs, rows, torch.tensor([0, 2, 20]), 2),
