@@ -178,7 +178,10 @@ def test_lists_of_runs_tell_recipes_apart_in_80_columns(tmp_path: Path) -> None:
         (["run", "--set", "hidden=true"], "compool: hidden must be a whole number, got True"),
         (["run", "--set", "threshold=abc"], "compool: threshold must be a number, got 'abc'"),
         (["run", "--set", "symmetric=1"], "compool: symmetric must be true or false, got 1"),
-        (["run", "--set", "splits=x"], "compool: splits must be independent, stratified, powers, or a file or folder"),
+        (
+            ["run", "--set", "splits=x"],
+            "compool: splits must be independent, stratified, folds, powers, or a file",
+        ),
         (["run", "--set", "lr=0.1", "--set", "lr=0.2"], "compool: lr is set twice; several values are written lr=1,2"),
         (["run", "--set", "layers=LL", "--dry-run"], "compool: layers must be letters of C, S, G, P, E, T and A, then"),
         (["runs", "--store", "nothing.sqlite"], "compool: --store nothing.sqlite is not there; compool run makes one"),

@@ -68,7 +68,7 @@ def test_a_high_power_takes_no_longer() -> None:
 
 
 def test_an_unknown_kind_is_named() -> None:
-    with pytest.raises(ValueError, match="kind must be one of independent, stratified, powers; got 'other'"):
+    with pytest.raises(ValueError, match="kind must be one of independent, stratified, folds, powers; got 'other'"):
         split(GRAPHS, 0, kind="other")
 
 
@@ -169,3 +169,22 @@ def test_negative_numbers_are_named() -> None:
         split(GRAPHS, -1)
     with pytest.raises(ValueError, match="seed must be at least 0, got -2"):
         split(GRAPHS, 0, seed=-2)
+
+
+def test_folds() -> None:
+    """Each graph is tested once and validates once; classes and sizes are equal."""
+    graphs = communities(95)
+    folds = [split(graphs, replica, seed=3, kind="folds") for replica in range(10)]
+    for part in ("test", "validation"):
+        assert sorted(np.concatenate([getattr(fold, part) for fold in folds])) == list(range(95))
+    for replica, fold in enumerate(folds):
+        assert sorted(np.concatenate(fold)) == list(range(95))
+        assert len(fold.test) in (9, 10)
+        counts = np.bincount(graphs.y[fold.test], minlength=3)
+        assert counts.max() - counts.min() <= 1
+        assert set(fold.validation) == set(folds[(replica + 1) % 10].test)
+    assert not np.array_equal(folds[0].test, split(graphs, 0, seed=4, kind="folds").test)
+    with pytest.raises(ValueError, match="there are 10 folds, enough for --replicas 10; got 11"):
+        split(graphs, 10, kind="folds")
+    with pytest.raises(ValueError, match="folds need at least 10 graphs"):
+        split(communities(9), 0, kind="folds")

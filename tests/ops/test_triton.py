@@ -27,6 +27,14 @@ INTERPRETED = {name: shape for name, shape in SHAPES.items() if shape[0] < 100} 
 SMALL = SHAPES if DEVICE == "cuda" else INTERPRETED
 
 
+TOLERANCE: dict[torch.dtype, dict[str, float]] = {  # of sums in another order
+    torch.float16: {"rtol": 0.01, "atol": 0.01},
+    torch.bfloat16: {"rtol": 0.05, "atol": 0.05},
+    torch.float32: {"rtol": 1e-4, "atol": 1e-4},
+    torch.float64: {"rtol": 1e-9, "atol": 1e-9},
+}
+
+
 def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = torch.float64, channels: int = 5) -> None:
     edge_index = edge_index.to(DEVICE)
     wide = torch.promote_types(dtype, torch.float32)
@@ -56,6 +64,10 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
         gpu("row_sum_backward", grad, x, factor, source, target)
     if num_nodes:
         check_pool(_cuda.KERNELS, x, edge_index, batch)
+    channel = torch.rand(channels, dtype=wide, device=DEVICE)
+    gpu("edge_distance", x, edge_index, channel)
+    gpu("edge_distance_backward", score, x, edge_index, channel, **TOLERANCE[dtype])
+    gpu("edge_moments", x, edge_index, counted)
 
 
 def test_keys() -> None:

@@ -12,6 +12,7 @@ MODULES = (
     "compool.ops._cuda.forest_kernels",
     "compool.ops._cuda.kernels",
     "compool.ops._cuda.row_kernels",
+    "compool.ops._cuda.similarity_kernels",
     "compool.replicas.kernels._cuda_kernels",
     "compool.replicas.kernels._cuda_norm_kernels",
     "compool.replicas.kernels._cuda_padded_kernels",

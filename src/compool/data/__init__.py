@@ -3,6 +3,7 @@
 from compool.data.color_connectivity import color_connectivity, island_pair
 from compool.data.communities import communities
 from compool.data.features import Features, features
+from compool.data.generated import generate, is_generated
 from compool.data.graph_set import GraphSet
 from compool.data.splits import SPLIT_KINDS, Split, read_splits, split, write_splits
 from compool.data.tu import load
@@ -16,6 +17,8 @@ __all__ = [
     "color_connectivity",
     "communities",
     "features",
+    "generate",
+    "is_generated",
     "island_pair",
     "load",
     "read_splits",

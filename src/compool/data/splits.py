@@ -13,7 +13,8 @@ from compool._files import atomic_write
 from compool.data.graph_set import GraphSet
 
 PARTS = ("train", "validation", "test")
-SPLIT_KINDS = ("independent", "stratified", "powers")
+SPLIT_KINDS = ("independent", "stratified", "folds", "powers")
+NUM_FOLDS = 10
 
 
 class Split(NamedTuple):
@@ -43,8 +44,10 @@ def split(graphs: GraphSet, replica: int, seed: int = 0, kind: str = "independen
         replica: the replica's number, from 0.
         seed: the study's seed.
         kind: ``"independent"``: each replica draws its own. ``"stratified"``: so does each class, so that every part
-            has the classes in the set's proportions. ``"powers"``: a single permutation is drawn and applied once more
-            for each replica, as in the paper's released code; some graphs may never be in a test set.
+            has the classes in the set's proportions. ``"folds"``: ten parts of equal size and classes; part r tests
+            replica r, the next one validates, and there are at most ten replicas. ``"powers"``: a single permutation
+            is drawn and applied once more for each replica, as in the paper's released code; some graphs may never be
+            in a test set.
 
     Example:
         >>> from compool.data import communities
@@ -60,6 +63,8 @@ def split(graphs: GraphSet, replica: int, seed: int = 0, kind: str = "independen
         raise ValueError(f"a split needs at least {len(PARTS)} graphs, {graphs.name} has {len(graphs)}")
     if kind == "powers":
         return _cut(_power(_generator(graphs.name, seed, 0).permutation(len(graphs)), replica + 1), least=1)
+    if kind == "folds":
+        return _fold(graphs, replica, seed)
     random = _generator(graphs.name, seed, replica)
     if kind == "independent":
         return _cut(random.permutation(len(graphs)), least=1)
@@ -71,6 +76,22 @@ def split(graphs: GraphSet, replica: int, seed: int = 0, kind: str = "independen
             f"no class of {graphs.name} has the ten graphs that a stratified split needs; choose kind 'independent'"
         )
     return Split(*parts)
+
+
+def _fold(graphs: GraphSet, replica: int, seed: int) -> Split:
+    """The folds of a set are dealt class by class, in random order."""
+    if replica >= NUM_FOLDS:
+        raise ValueError(f"there are {NUM_FOLDS} folds, enough for --replicas {NUM_FOLDS}; got {replica + 1}")
+    if len(graphs) < NUM_FOLDS:
+        raise ValueError(f"folds need at least {NUM_FOLDS} graphs, {graphs.name} has {len(graphs)}")
+    random = _generator(graphs.name, seed, 0)
+    order = random.permutation(len(graphs))
+    order = order[np.argsort(graphs.y[order], kind="stable")]
+    fold = np.empty(len(graphs), np.int64)
+    fold[order] = np.arange(len(graphs)) % NUM_FOLDS
+    is_test, is_validation = fold == replica, fold == (replica + 1) % NUM_FOLDS
+    parts = (np.flatnonzero(mask) for mask in (~is_test & ~is_validation, is_validation, is_test))
+    return Split(*(random.permutation(part) for part in parts))
 
 
 def _generator(name: str, seed: int, replica: int) -> np.random.Generator:

@@ -8,7 +8,7 @@ from torch import Tensor
 from compool import ops
 from compool.nn._settings import Score, activation
 from compool.nn.similarity import Similarity
-from compool.ops._checks import check_activated, check_inputs, check_range
+from compool.ops._checks import check_activated, check_range
 from compool.ops.score import score_and_pass
 
 Scorer = str | torch.nn.Module
@@ -69,11 +69,6 @@ class EdgeScorer(torch.nn.Module):
             self.similarity.reset_parameters()
             torch.nn.init.zeros_(self.lin.weight)
             torch.nn.init.constant_(self.lin.bias, SIMILARITY_BIAS)
-
-    def _check(self, x: Tensor, edge_index: Tensor, batch: Tensor | None, edge_attr: Tensor | None) -> None:
-        """What the layer is called with must fit it."""
-        weight = self.lin.weight if self.scorer is None else next(self.scorer.parameters(), x)
-        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, weight)
 
     def _score(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, dropout: float = 0.0

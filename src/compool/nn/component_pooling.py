@@ -11,6 +11,7 @@ from compool import ops
 from compool.nn._scorer import EdgeScorer, Scorer
 from compool.nn._settings import Score, check_budget, check_reduce, check_threshold, highest_score, score_name
 from compool.nn.pooled import Assigned, Pooled
+from compool.ops._checks import check_inputs
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -118,15 +119,17 @@ class ComponentPooling(EdgeScorer):
         """
         out = self._pool(x, edge_index, batch, edge_attr)
         if self.training and not torch.compiler.is_compiling():
-            self._watch(out)
+            if out.x.size(0) == x.size(0) or not out.edge_index.size(1):
+                self._count_idle_step("nothing" if out.x.size(0) == x.size(0) else "everything")
+            else:
+                self._idle_state, self._num_idle_steps = "", 0
         return out
 
-    def _watch(self, out: Pooled) -> None:
+    def _count_idle_step(self, state: str) -> None:
         """Warn once if the layer merges nothing, or everything, for many steps in a row: then it does not learn."""
-        state = "nothing" if out.x.size(0) == out.cluster.size(0) else "" if out.edge_index.size(1) else "everything"
-        self._num_idle_steps = self._num_idle_steps + 1 if state and state == self._idle_state else 1
+        self._num_idle_steps = self._num_idle_steps + 1 if state == self._idle_state else 1
         self._idle_state = state
-        if state and self._num_idle_steps == MAX_IDLE_STEPS:
+        if self._num_idle_steps == MAX_IDLE_STEPS:
             _log.warning(
                 "%r has merged %s for %d steps in a row, so that its scorer hardly learns. scorer='similarity' with "
                 "reduce='graded' learns what to merge; ratio=0.5 merges a fixed share",
@@ -139,7 +142,8 @@ class ComponentPooling(EdgeScorer):
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None, edge_attr: Tensor | None, per_member: bool = False
     ) -> Pooled:
         """:meth:`forward`; with `per_member`, features are divided by the number of members before they are rounded."""
-        self._check(x, edge_index, batch, edge_attr)
+        weight = self.lin.weight if self.scorer is None else x
+        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, weight)
         num_nodes = x.size(0)
         dropout = self.dropout if self.training else 0.0
         fine = (edge_index, edge_attr)
@@ -191,7 +195,8 @@ class ComponentPooling(EdgeScorer):
         """
         if self.weights != "merged":
             raise ValueError(f"weights must be 'merged': with {self.weights!r}, a node is in several supernodes")
-        self._check(x, edge_index, batch, edge_attr)
+        weight = self.lin.weight if self.scorer is None else x
+        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, weight)
         edge_score, _ = self._score(x, edge_index, edge_attr, self.dropout if self.training else 0.0)
         coarse = self._coarsen(edge_score, edge_index, x.size(0), batch)
         weight = self._node_weight(edge_score, edge_index, coarse, self.reduce)

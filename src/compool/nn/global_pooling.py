@@ -6,7 +6,7 @@ from torch import Tensor
 from compool import ops
 from compool.nn._scorer import EdgeScorer, Scorer
 from compool.nn._settings import Score, score_name
-from compool.ops._checks import check_graph_ids
+from compool.ops._checks import check_graph_ids, check_inputs
 
 
 class GlobalComponentPooling(EdgeScorer):
@@ -66,7 +66,8 @@ class GlobalComponentPooling(EdgeScorer):
             edge_attr: features of the edges [E, edge_dim], if the layer has an `edge_dim`.
             batch_size: how many graphs there are, if the last may have no nodes.
         """
-        self._check(x, edge_index, batch, edge_attr)
+        weight = self.lin.weight if self.scorer is None else x
+        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, weight)
         num_nodes = x.size(0)
         if batch is None:
             batch = torch.zeros(num_nodes, dtype=torch.long, device=x.device)

@@ -128,7 +128,7 @@ def _inspect_graphs(
         try:
             recipe = recipe_of(run)
             name = recipe.files or recipe.dataset
-            if name != "communities" and folder is None and name not in tu.available(tu.cache_folder()):
+            if not data.is_generated(name) and folder is None and name not in tu.available(tu.cache_folder()):
                 raise ValueError(f"{name} is not here; name its folder by --data")
             on_status(f"looking into {dataset}")
             graphs = planning.load_data(recipe, folder)

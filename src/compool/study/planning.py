@@ -120,7 +120,8 @@ def local_resources(device: str = "auto", workers: int | None = None) -> Resourc
 
 def load_data(recipe: Recipe, folder: Path | None) -> data.GraphSet:
     """The data set of a recipe."""
-    return data.communities() if recipe.dataset == "communities" else data.load(recipe.files or recipe.dataset, folder)
+    name = recipe.files or recipe.dataset
+    return data.generate(name) if data.is_generated(name) else data.load(name, folder)
 
 
 def splits(recipe: Recipe, graphs: data.GraphSet, seed: int, replicas: Sequence[int]) -> list[data.Split]:

@@ -1,0 +1,37 @@
+"""Generated sets by name, so that studies use them like any other."""
+
+from functools import lru_cache
+
+from compool.data.color_connectivity import ROADS, color_connectivity
+from compool.data.communities import communities
+from compool.data.graph_set import GraphSet
+
+_PREFIX = "color-connectivity-"
+_NUM_GRAPHS = {"minnesota": 6_000}  # the benchmark's; 15,000 elsewhere
+
+
+def is_generated(name: str) -> bool:
+    """Whether :func:`generate` makes a set of this name.
+
+    Example:
+        >>> is_generated("communities"), is_generated("color-connectivity-16"), is_generated("NCI1")
+        (True, True, False)
+    """
+    topology = name.removeprefix(_PREFIX)
+    return name == "communities" or (topology != name and (topology in ROADS or topology.isdigit()))
+
+
+@lru_cache(maxsize=1)
+def generate(name: str) -> GraphSet:
+    """The set of a name: ``communities``, or ``color-connectivity-`` and a side, ``euroroad`` or ``minnesota``.
+
+    Example:
+        >>> len(generate("communities"))
+        1200
+    """
+    if name == "communities":
+        return communities()
+    if not is_generated(name):
+        raise ValueError(f"there is no generated set {name!r}")
+    topology = name.removeprefix(_PREFIX)
+    return color_connectivity(f"grid-{topology}" if topology.isdigit() else topology, _NUM_GRAPHS.get(topology, 15_000))

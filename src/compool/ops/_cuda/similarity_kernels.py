@@ -1,0 +1,82 @@
+"""The GPU kernels of distances between the ends of edges: see `kernels`. An edge out of range counts as none: the step
+that selects edges raises.
+"""
+
+import triton
+import triton.language as tl
+
+from compool.ops._cuda.kernels import size_free
+
+
+@triton.jit
+def _ends(e, edge_index, stride, E, N):
+    """The ends of edges, and which of them there are."""
+    u = tl.load(edge_index + e, mask=e < E, other=-1).to(tl.int64)
+    v = tl.load(edge_index + stride + e, mask=e < E, other=-1).to(tl.int64)
+    return u, v, (u >= 0) & (u < N) & (v >= 0) & (v < N)
+
+
+@triton.jit
+def _differences(x, u, v, c, tile, D: tl.constexpr, dtype: tl.constexpr):
+    row = tl.load(x + u[:, None] * D + c[None, :], mask=tile, other=0.0).to(dtype)
+    other = tl.load(x + v[:, None] * D + c[None, :], mask=tile, other=0.0).to(dtype)
+    return row - other
+
+
+@size_free
+def edge_distance(
+    x, edge_index, stride, weight, distance, E, N, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    e = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    u, v, there = _ends(e, edge_index, stride, E, N)
+    dtype = weight.dtype.element_ty
+    total = tl.zeros([ROWS], dtype=dtype)
+    for low in range(0, D, COLUMNS):
+        c = low + tl.arange(0, COLUMNS)
+        tile = there[:, None] & (c < D)[None, :]
+        difference = _differences(x, u, v, c, tile, D, dtype)
+        w = tl.load(weight + c, mask=c < D, other=0.0)
+        total += tl.sum(w[None, :] * difference * difference, 1)
+    tl.store(distance + e, total, mask=e < E)
+
+
+@size_free
+def edge_distance_backward(
+    grad, x, edge_index, stride, weight, grad_x, grad_weight, E, N, TILES, PROGRAMS,
+    D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """`grad_x` and `grad_weight` come in as zeros."""
+    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    dtype = weight.dtype.element_ty
+    w = tl.load(weight + c, mask=c < D, other=0.0)
+    total = tl.zeros([COLUMNS], dtype=dtype)
+    for tile_number in range(tl.program_id(0), TILES, PROGRAMS):
+        e = (tile_number * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+        u, v, there = _ends(e, edge_index, stride, E, N)
+        tile = there[:, None] & (c < D)[None, :]
+        difference = _differences(x, u, v, c, tile, D, dtype)
+        share = tl.load(grad + e, mask=there, other=0.0)[:, None] * difference
+        total += tl.sum(share * difference, 0)
+        share = 2.0 * share * w[None, :]
+        tl.atomic_add(grad_x + u[:, None] * D + c[None, :], share, mask=tile, sem="relaxed")
+        tl.atomic_add(grad_x + v[:, None] * D + c[None, :], -share, mask=tile, sem="relaxed")
+    tl.atomic_add(grad_weight + c, total, mask=c < D, sem="relaxed")
+
+
+@size_free
+def edge_moments(
+    x, edge_index, stride, counted, sums, E, N, TILES, PROGRAMS,
+    D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """The sums of squared differences over the edges that count; `sums` comes in as zeros."""
+    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    dtype = sums.dtype.element_ty
+    total = tl.zeros([COLUMNS], dtype=dtype)
+    for tile_number in range(tl.program_id(0), TILES, PROGRAMS):
+        e = (tile_number * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+        u, v, there = _ends(e, edge_index, stride, E, N)
+        there = there & (tl.load(counted + e, mask=e < E, other=0) != 0)
+        tile = there[:, None] & (c < D)[None, :]
+        difference = _differences(x, u, v, c, tile, D, dtype)
+        total += tl.sum(difference * difference, 0)
+    tl.atomic_add(sums + c, total, mask=c < D, sem="relaxed")
