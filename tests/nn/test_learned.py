@@ -22,7 +22,7 @@ def dense(layer: ComponentPooling, x: Tensor, edge_index: Tensor) -> Tensor:
     """The features of the supernodes in evaluation mode, from N × N matrices; a node's row is its supernode's."""
     similarity = layer.similarity
     assert similarity is not None
-    weight = similarity.logit.softmax(0) / similarity.mean * (similarity.mean > 0)
+    weight = similarity.logit.softmax(0) / similarity.mean if (similarity.mean > 0).any() else torch.zeros(3)
     distance = ((x.unsqueeze(1) - x.unsqueeze(0)).square() * weight).sum(2)
     own = x @ layer.lin.weight.view(2, -1).mean(0)
     raw = own.unsqueeze(1) + own.unsqueeze(0) + layer.lin.bias - (distance - 1) / (similarity.variance + 1e-6).sqrt()

@@ -43,20 +43,25 @@ def test_graded_weights_are_the_mean_share_over_levels(seed: int, num_nodes: int
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_kernels_equal_the_reference(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    edge_index = graph(3, 200, 500)
+    edge_index = graph(3, 50, 500) + 50 * (torch.arange(500) // 125)  # no edge joins two groups
     score = torch.rand(500, dtype=dtype).requires_grad_()
     x = torch.randn(200, 6, dtype=dtype, requires_grad=True)
     channel = torch.rand(6, dtype=dtype, requires_grad=True)
+    group, rows = torch.arange(200) // 50, torch.rand(4, 6, dtype=dtype, requires_grad=True)
     results = []
     for only_torch in (False, True):
         monkeypatch.setattr("compool.ops._dispatch.only_torch", only_torch)
         weight = ops.graded_weight(score, edge_index, score > 0.3, 200, 0.3, 0.9)
         distance = ops.edge_distance(x, edge_index, channel)
-        moments = ops.edge_moments(x, edge_index, edge_index[0] != edge_index[1])
-        total = (weight * torch.arange(200).to(dtype)).sum() + (distance * torch.arange(500).to(dtype)).sum()
-        results.append([weight, distance, moments, *torch.autograd.grad(total, (score, x, channel))])
+        grouped = ops.edge_distance(x, edge_index, rows, group)
+        moments = ops.edge_moments(x, edge_index, edge_index[0] != edge_index[1], group, 4)
+        total = (weight * torch.arange(200).to(dtype)).sum() + (
+            (distance + grouped) * torch.arange(500).to(dtype)
+        ).sum()
+        gradients = torch.autograd.grad(total, (score, x, channel, rows))
+        results.append([weight, distance, grouped, moments, *gradients])
     for ours, reference in zip(*results, strict=True):
-        torch.testing.assert_close(ours, reference, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(ours, reference, rtol=1e-4, atol=1e-4 * float(reference.abs().max()))
 
 
 def test_derivatives_of_both_orders() -> None:

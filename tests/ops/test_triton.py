@@ -64,10 +64,10 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
         gpu("row_sum_backward", grad, x, factor, source, target)
     if num_nodes:
         check_pool(_cuda.KERNELS, x, edge_index, batch)
-    channel = torch.rand(channels, dtype=wide, device=DEVICE)
-    gpu("edge_distance", x, edge_index, channel)
-    gpu("edge_distance_backward", score, x, edge_index, channel, **TOLERANCE[dtype])
-    gpu("edge_moments", x, edge_index, counted)
+    channel = torch.rand(1, channels, dtype=wide, device=DEVICE)
+    gpu("edge_distance", x, edge_index, channel, None)
+    gpu("edge_distance_backward", score, x, edge_index, channel, None, **TOLERANCE[dtype])
+    gpu("edge_moments", x, edge_index, counted, None, 1)
 
 
 def test_keys() -> None:

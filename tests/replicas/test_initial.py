@@ -12,6 +12,7 @@ from compool.replicas import initial, stack
     [
         *(NetworkSettings(layers, 7, 6, 3, 0.1) for layers in ("CPCL", "SESLL", "GTGAL", "CASTL", "PCEL")),
         NetworkSettings("CCPCLL", 5, 8, 2, jump=True, symmetric=True, threshold=0.2),
+        NetworkSettings("CPCPL", 5, 8, 2, scorer="similarity", reduce="graded"),
         GINSettings(9, 4, 2),
     ],
     ids=lambda settings: getattr(settings, "layers", "GIN"),

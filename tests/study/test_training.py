@@ -106,8 +106,8 @@ def test_splits_may_come_from_files(tmp_path: Path) -> None:
     assert [run.split_checksum for run in study.train_block(block)] == [one.checksum for one in drawn]
     with pytest.raises(ValueError, match=r"splits\.json has 2 splits, enough for --replicas 2; got 3"):
         study.plan([recipe], 3, 0, tmp_path / "study.sqlite", resources=CPU)
-    with pytest.raises(ValueError, match="or a file or folder of splits; folds is not there"):
-        study.plan([small(splits="folds")], 3, 0, tmp_path / "study.sqlite", resources=CPU)
+    with pytest.raises(ValueError, match="or a file or folder of splits; nowhere is not there"):
+        study.plan([small(splits="nowhere")], 3, 0, tmp_path / "study.sqlite", resources=CPU)
 
 
 def test_runs_know_their_data(

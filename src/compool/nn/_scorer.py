@@ -37,12 +37,14 @@ class EdgeScorer(torch.nn.Module):
         activation(score)  # or an error
         self.in_channels, self.score, self.edge_dim = in_channels, score, edge_dim
         self.symmetric = symmetric or scorer == "similarity"
-        self.similarity = Similarity(in_channels) if scorer == "similarity" else None
         self.scorer = scorer if isinstance(scorer, torch.nn.Module) else None
         self.lin_edge: torch.nn.Linear | None = None
+        self.similarity: Similarity | None = None
         if self.scorer is not None:
             return
         self.lin = torch.nn.Linear(2 * in_channels, 1)
+        if scorer == "similarity":
+            self.similarity = Similarity(in_channels)
         if edge_dim is not None:
             self.lin_edge = torch.nn.Linear(edge_dim, 1, bias=False)
         if edge_dim is not None or self.similarity is not None:

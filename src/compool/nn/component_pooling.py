@@ -16,6 +16,8 @@ from compool.ops._checks import check_inputs
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+    from compool.nn.settings import NetworkSettings
+
 _log = logging.getLogger(__name__)
 MAX_IDLE_STEPS = 100  # training steps in which a layer merges nothing, or everything, before it warns
 _REDUCES = ("sum", "mean", "max", "multiplicity")
@@ -275,3 +277,10 @@ class ComponentPooling(EdgeScorer):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.extra_repr()})"
+
+
+def component_pooling(settings: "NetworkSettings", in_channels: int) -> ComponentPooling:
+    """The layer ``P`` of a network."""
+    score = "hardtanh" if settings.scorer == "similarity" else "tanh"
+    of_edges = (score, settings.threshold, settings.weights, settings.symmetric, settings.dropout)
+    return ComponentPooling(in_channels, *of_edges, scorer=settings.scorer, reduce=settings.reduce)

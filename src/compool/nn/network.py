@@ -13,7 +13,7 @@ from torch_geometric.nn import (
     global_mean_pool,
 )
 
-from compool.nn.component_pooling import ComponentPooling
+from compool.nn.component_pooling import component_pooling
 from compool.nn.edge_pooling import EdgePooling
 from compool.nn.settings import CONVOLUTIONS, POOLINGS, GINSettings, NetworkSettings, num_outputs
 from compool.ops._checks import check_graph_ids, check_inputs
@@ -57,6 +57,9 @@ class Network(torch.nn.Module):
         squash: a sigmoid after the last layer where there are more than two classes, as in the released code's network
             with edge pooling: its cross-entropy cannot become small.
 
+        scorer: of component pooling: ``"linear"`` or ``"similarity"``, whose scores are cut off at ±1 instead of tanh.
+        reduce: of component pooling: ``"score"``, ``"sum"``, ``"mean"`` or ``"graded"``.
+
     Example:
         >>> network = Network("CPCL", in_channels=29, hidden=16, num_classes=2, dropout=0.1)
         >>> sum(parameter.numel() for parameter in network.parameters())
@@ -79,6 +82,8 @@ class Network(torch.nn.Module):
         ratio: float = 0.5,
         jump: bool = False,
         squash: bool = False,
+        scorer: str = "linear",
+        reduce: str = "score",
     ) -> None:
         super().__init__()
         self.settings = NetworkSettings(
@@ -94,6 +99,8 @@ class Network(torch.nn.Module):
             ratio,
             jump,
             squash,
+            scorer,
+            reduce,
         )
         self.letters, self.dropout, self.readout, self.jump = layers, dropout, readout, jump
         self.squash = squash and num_classes > 2
@@ -135,8 +142,7 @@ class Network(torch.nn.Module):
 def _layer(settings: NetworkSettings, letter: str, width: int, out: int) -> torch.nn.Module:
     """The layer of a letter, from `width` to `out` channels."""
     if letter == "P":
-        of_pooling = (settings.threshold, settings.weights, settings.symmetric, settings.dropout)
-        return ComponentPooling(width, "tanh", *of_pooling)
+        return component_pooling(settings, width)
     if letter == "E":
         return EdgePooling(width, by_first=True)
     if letter in POOLINGS:

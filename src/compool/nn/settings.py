@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from compool.nn._settings import check_threshold
+from compool.nn._settings import check_reduce, check_threshold
 
 if TYPE_CHECKING:
     from compool.nn.network import GIN, Network
@@ -38,6 +38,8 @@ class NetworkSettings:
     ratio: float = 0.5
     jump: bool = False
     squash: bool = False
+    scorer: str = "linear"
+    reduce: str = "score"
 
     def __post_init__(self) -> None:
         if not isinstance(self.layers, str):
@@ -57,6 +59,9 @@ class NetworkSettings:
             check_threshold("tanh", self.threshold)
             if self.weights not in ("merged", "all"):
                 raise ValueError(f"weights must be 'merged' or 'all', got {self.weights!r}")
+            if self.scorer not in ("linear", "similarity"):
+                raise ValueError(f"scorer must be 'linear' or 'similarity', got {self.scorer!r}")
+            check_reduce(self.reduce, self.weights, "tanh")
 
     @property
     def widths(self) -> list[tuple[str, int, int]]:
@@ -74,7 +79,8 @@ class NetworkSettings:
     @property
     def num_parameters(self) -> int:
         """How many parameters the network has."""
-        return sum(_num_parameters(*layer) for layer in self.widths)
+        logits = sum(width for letter, width, _ in self.widths if letter == "P" and self.scorer == "similarity")
+        return sum(_num_parameters(*layer) for layer in self.widths) + logits
 
     def network(self) -> "Network":
         """The network, freshly initialised."""

@@ -60,8 +60,7 @@ class Similarity(torch.nn.Module):
             counted = ops.select(x.new_zeros(edge_index.size(1)), edge_index, x.size(0), 0.0).counted
             self.num_batches_tracked += 1
             self._update(self.mean, ops.edge_moments(x, edge_index, counted), counted)
-        mean = self.mean.to(dtype)
-        weight = torch.where(mean > TINY, self.logit.to(dtype).softmax(0) / mean.clamp(min=TINY), 0.0)
+        weight = channel_weight(self.logit.to(dtype), self.mean.to(dtype))
         distance = ops.edge_distance(x, edge_index, weight)
         if counted is not None:
             self._update(self.variance, _variance(distance.detach(), counted), counted)
@@ -72,6 +71,14 @@ class Similarity(torch.nn.Module):
         """Means over all batches at first, then moving averages; a batch without edges changes nothing."""
         share = self.num_batches_tracked.reciprocal().clamp(min=MOMENTUM) * counted.any()
         running.lerp_(batch.to(running.dtype), share.to(running.dtype))
+
+
+def channel_weight(logit: Tensor, mean: Tensor) -> Tensor:
+    """What squared differences are multiplied by, p / m; channels whose ends never differ have no share in p."""
+    says_something = mean > TINY
+    share = logit.softmax(-1) * says_something
+    share = share / share.sum(-1, keepdim=True).clamp(min=TINY)
+    return share / torch.where(says_something, mean, 1.0)
 
 
 def _variance(distance: Tensor, counted: Tensor) -> Tensor:

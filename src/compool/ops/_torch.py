@@ -157,20 +157,32 @@ def fold_key(key: Tensor, number: Tensor | None, plus: int) -> Tensor:
     return bits ^ ((bits >> 31) & 0x1FFFFFFFF)
 
 
-def edge_distance(x: Tensor, edge_index: Tensor, weight: Tensor) -> Tensor:
-    return _squared_differences(x, edge_index, weight.dtype) @ weight
+def edge_distance(x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None) -> Tensor:
+    weight = weight.index_select(0, _group_of_edges(edge_index, group))
+    return (_squared_differences(x, edge_index, weight.dtype) * weight).sum(1)
 
 
-def edge_distance_backward(grad: Tensor, x: Tensor, edge_index: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    rows = x.to(weight.dtype)
-    share = 2 * grad.unsqueeze(1) * weight * (rows[edge_index[0]] - rows[edge_index[1]])
+def edge_distance_backward(
+    grad: Tensor, x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    rows, of_edge = x.to(weight.dtype), _group_of_edges(edge_index, group)
+    share = grad.unsqueeze(1) * (rows[edge_index[0]] - rows[edge_index[1]])
+    grad_weight = torch.zeros_like(weight)
+    grad_weight.index_add_(0, of_edge, share * (rows[edge_index[0]] - rows[edge_index[1]]))
+    share = 2 * share * weight[of_edge]
     grad_x = torch.zeros_like(rows).index_add_(0, edge_index[0], share).index_add_(0, edge_index[1], -share)
-    return grad_x.to(x.dtype), grad @ _squared_differences(x, edge_index, weight.dtype)
+    return grad_x.to(x.dtype), grad_weight
 
 
-def edge_moments(x: Tensor, edge_index: Tensor, counted: Tensor) -> Tensor:
-    mask = counted.to(torch.promote_types(x.dtype, torch.float32))
-    return mask @ _squared_differences(x, edge_index, mask.dtype) / mask.sum().clamp(min=1)
+def edge_moments(x: Tensor, edge_index: Tensor, counted: Tensor, group: Tensor | None, num_groups: int) -> Tensor:
+    mask, of_edge = counted.to(torch.promote_types(x.dtype, torch.float32)), _group_of_edges(edge_index, group)
+    squares = _squared_differences(x, edge_index, mask.dtype) * mask.unsqueeze(1)
+    sums = mask.new_zeros(num_groups, x.size(1)).index_add_(0, of_edge, squares)
+    return sums / mask.new_zeros(num_groups).index_add_(0, of_edge, mask).clamp(min=1).unsqueeze(1)
+
+
+def _group_of_edges(edge_index: Tensor, group: Tensor | None) -> Tensor:
+    return torch.zeros_like(edge_index[0]) if group is None else group[edge_index[0]]
 
 
 def _squared_differences(x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> Tensor:

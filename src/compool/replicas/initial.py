@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import BatchNorm1d, Module, ModuleList, Parameter, ReLU, Sequential
 
-from compool.nn.component_pooling import ComponentPooling
+from compool.nn.component_pooling import component_pooling
 from compool.nn.settings import GINSettings, NetworkSettings, num_outputs
 
 
@@ -49,8 +49,7 @@ def draw_parameters(settings: NetworkSettings | GINSettings) -> NetworkParameter
 
 def _layer_parameters(settings: NetworkSettings, letter: str, width: int, out: int) -> Module:
     if letter == "P":
-        of_pooling = (settings.threshold, settings.weights, settings.symmetric, settings.dropout)
-        return ComponentPooling(width, "tanh", *of_pooling)
+        return component_pooling(settings, width)
     if letter == "E":
         return EdgePoolingParameters(width)
     if letter in "TA":

@@ -8,6 +8,8 @@ from torch import Tensor
 from torch.nn import Module
 
 from compool import ops
+from compool.nn._settings import highest_score
+from compool.nn.similarity import EPSILON, MOMENTUM, Similarity, channel_weight
 from compool.replicas import kernels
 from compool.replicas.layers import StackedLinear, add, multiply, require_equal_settings, require_settings, stacked
 from compool.replicas.union import Union
@@ -41,7 +43,12 @@ class _Scorer(Module):
 
     def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
         """[E]."""
+        return self.dropped(x, union, key)
+
+    def dropped(self, x: Tensor, union: Union, key: Tensor | None, term: Tensor | None = None) -> Tensor:
+        """The linear scores, plus a term [E], after dropout [E]."""
         raw = ops.gather_ends(self.ends(x, union), union.edge_index)
+        raw = raw if term is None else raw + term
         if not self.drops_scores(key):
             return raw
         key = cast(Tensor, key)
@@ -59,17 +66,33 @@ class StackedComponentPooling(_Scorer):
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__(layers)
-        require_equal_settings(layers, "score", "weights", "symmetric", "self_loops")
-        require_settings(layers, quantile=None, ratio=None, max_size=None, edge_dim=None)
+        require_equal_settings(layers, "score", "weights", "symmetric", "self_loops", "reduce")
+        require_settings(layers, quantile=None, ratio=None, max_size=None, edge_dim=None, scorer=None)
         layer = layers[0]
-        self.activation, self.weights = layer.activation, layer.weights
+        self.activation, self.weights, self.reduce = layer.activation, layer.weights, layer.reduce
+        self.top = highest_score(layer.score) if self.reduce == "graded" else 1.0
+        self.similarity = None
+        if layer.similarity is not None:
+            self.similarity = StackedSimilarity([layer.similarity for layer in layers])
         self.symmetric, self.self_loops = layer.symmetric, layer.self_loops
         self.common_threshold = layer.threshold if len({layer.threshold for layer in layers}) == 1 else None
         self.register_buffer("threshold", torch.tensor([layer.threshold for layer in layers]), persistent=False)
 
+    @property
+    def is_static(self) -> bool:
+        """Whether unions may be padded, so that no size depends on what merges."""
+        return self.similarity is None and self.reduce == "score"
+
+    def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
+        """[E]."""
+        term = None if self.similarity is None else self.similarity(x, union)
+        return self.dropped(x, union, key, term)
+
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
         edge_index = union.edge_index
+        if union.padded and not self.is_static:
+            raise ValueError("component pooling by similarity, or with another reduction, takes no padded unions")
         edge_score = self.activation(self.raw_score(x, union, key))
         excess, threshold = edge_score, self.common_threshold
         if threshold is None:
@@ -82,11 +105,62 @@ class StackedComponentPooling(_Scorer):
         else:
             coarse = ops.coarsen(excess, edge_index, x.size(0), threshold, None, self.self_loops)
             (merged, counted, parts, edges, _), rows = coarse, None
-        if self.weights == "merged":
+        if self.reduce != "score":
+            weight = self._node_weight(edge_score, union, merged, parts)
+            x = ops.row_sum(x, weight, None, parts.cluster, parts.number, parts.alone)
+        elif self.weights == "merged":
             x = ops.merge(x, edge_score, edge_index, merged, parts)
         else:
             x = ops.merge_all(x, edge_score, edge_index, counted, parts)
         return x, union.coarse(edges, parts.first, self.self_loops, rows)
+
+    def _node_weight(self, edge_score: Tensor, union: Union, merged: Tensor, parts: ops.Components) -> Tensor:
+        """How much each node counts in its supernode [N]."""
+        if self.reduce == "sum":
+            return torch.ones_like(parts.cluster, dtype=edge_score.dtype)
+        if self.reduce == "mean":
+            size = ops.count_members(parts.cluster, parts.number)
+            return size.to(edge_score.dtype).reciprocal().index_select(0, parts.cluster)
+        threshold = self.threshold.to(edge_score.dtype)[union.edge_replica]
+        grade = (edge_score - threshold) / (self.top - threshold)
+        return ops.graded_weight(grade, union.edge_index, merged, union.num_nodes)
+
+
+class StackedSimilarity(Module):
+    """R of :class:`compool.nn.Similarity`: statistics of each replica's own edges."""
+
+    mean: Tensor
+    variance: Tensor
+    num_batches_tracked: Tensor
+
+    def __init__(self, layers: Sequence[Similarity]) -> None:
+        super().__init__()
+        self.logit = stacked(layer.logit for layer in layers)
+        for name in ("mean", "variance", "num_batches_tracked"):
+            self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
+
+    def forward(self, x: Tensor, union: Union) -> Tensor:
+        """The term of each edge [E]."""
+        edge_index, of_edge = union.edge_index, union.edge_replica
+        if self.training:
+            counted = edge_index[0] != edge_index[1]
+            num_edges = torch.zeros_like(self.num_batches_tracked).index_add(0, of_edge, counted.long())
+            self.num_batches_tracked += num_edges > 0
+            share = self.num_batches_tracked.reciprocal().clamp(min=MOMENTUM) * (num_edges > 0)
+            share = share.unsqueeze(1).to(self.mean.dtype)
+            self.mean.lerp_(ops.edge_moments(x, edge_index, counted, union.replica, union.replicas), share)
+        distance = ops.edge_distance(x, edge_index, channel_weight(self.logit, self.mean), union.replica)
+        if self.training:
+            self.variance.lerp_(_variance(distance.detach(), counted, num_edges, of_edge), share)
+        scale = (self.variance + EPSILON).rsqrt().squeeze(1)
+        return -((distance - 1) * scale.index_select(0, of_edge))
+
+
+def _variance(distance: Tensor, counted: Tensor, num_edges: Tensor, of_edge: Tensor) -> Tensor:
+    """The variance of each replica's distances [R, 1], of the edges that count."""
+    total, zeros = num_edges.clamp(min=1).to(distance.dtype), torch.zeros_like(num_edges, dtype=distance.dtype)
+    mean = zeros.index_add(0, of_edge, distance * counted) / total
+    return (zeros.index_add(0, of_edge, (distance - mean[of_edge]).square() * counted) / total).unsqueeze(1)
 
 
 class StackedEdgePooling(_Scorer):

@@ -29,6 +29,8 @@ IMPLIED: dict[str, Any] = {
     "squash": False,
     "splits": "independent",
     "shuffle": True,
+    "scorer": "linear",
+    "reduce": "score",
 }
 """The values of settings that a run does not mention. Checksums depend on them: they must never change.
 
@@ -37,7 +39,7 @@ A new setting gets an entry: the value that trains as compool did before. This n
 REPLACEMENTS = {"none": "", "topk": "T", "sag": "A", "edge": "E"}
 """Methods that replace ``P`` in component pooling's networks by another layer, to measure the effect of pooling."""
 _FOLDER = files("compool.study") / "recipes"
-_LETTERS = {"weights": "P", "symmetric": "P", "threshold": "P", "ratio": "TA"}
+_LETTERS = {"weights": "P", "symmetric": "P", "threshold": "P", "scorer": "P", "reduce": "P", "ratio": "TA"}
 _WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
 
 
@@ -80,6 +82,8 @@ class Recipe:
     """A kind of :func:`compool.data.split`, or the path of what :func:`compool.data.read_splits` reads."""
     shuffle: bool = True
     """Shuffle the graphs in each epoch."""
+    scorer: str = "linear"
+    reduce: str = "score"
 
     def __post_init__(self) -> None:
         for field in fields(self):
