@@ -20,9 +20,11 @@ browser:
 	apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; } || \
 	echo "no Chromium here: the tests that need it will be skipped"
 
-# Two tests at a time, of one thread each: many of them wait for processes that they start
+# Two tests at a time, of one thread each: many of them wait for processes that they start. Those of Ray come after: it
+# starts and ends processes by itself, and ended one of the two once
 test: .venv/installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/integrations/test_ray.py
+	$(BIN)/python -m pytest tests/integrations/test_ray.py
 
 test-gpu: .venv/installed
 	$(BIN)/python -m pytest -m gpu
