@@ -103,8 +103,8 @@ def bandwidth() -> float:
 def traffic(nodes: int, edges: int, supernodes: int, channels: int, backward: bool) -> int:
     """Bytes that the GPU kernels read and write, gathers counted once, without sorts and hash table.
 
-    Forward: `x` twice, supernodes once; edges three times, scores three times. Backward: `x` and the supernodes'
-    gradient, a row a node, twice each, the gradient of `x` once; edges and scores once.
+    Forward: `x` twice, supernodes once; edges three times, scores three times. Backward: `x` twice, the supernodes'
+    gradient twice (one row per node), the gradient of `x` once; edges and scores once.
     """
     rows = 2 * nodes + supernodes + (5 * nodes if backward else 0)
     return 4 * channels * rows + edges * (3 * 16 + 3 * 4 + (16 + 4 if backward else 0))

@@ -261,7 +261,7 @@ def test_a_report_that_fails_does_not_end_the_listener(
             return taken
 
         def shutdown(self, force: bool) -> None:
-            pass
+            """There is no actor to end."""
 
     monkeypatch.setattr(cluster, "MESSAGE_INTERVAL", 0.01)
     queue, seen = Messages(), []

@@ -197,6 +197,8 @@ def test_scorers_that_return_something_else(result: object, message: str) -> Non
         ({"reduce": "mean", "weights": "all"}, "weights='all' is a way to weigh by scores"),
         ({"reduce": "graded", "weights": "all"}, "weights='all' is a way to weigh by scores"),
         ({"reduce": "graded", "score": torch.relu, "threshold": 0.5}, "reduce='graded' needs the score from which on"),
+        ({"reduce": "graded", "threshold": 1.0}, "reduce='graded' needs a threshold below 1, the highest score"),
+        ({"scorer": Difference(), "symmetric": True}, "symmetric=True is for the linear scorer"),
         ({"reduce": "graded", "ratio": 0.5}, "it does not go with quantile or ratio"),
     ],
 )
@@ -218,6 +220,13 @@ def test_a_layer_that_is_idle_warns_once(bias: float, state: str, caplog: pytest
         assert not caplog.messages
         layer.train()
         for _ in range(300):
+            layer(x, edge_index)
+        torch.nn.init.zeros_(layer.lin.bias)
+        torch.nn.init.constant_(layer.lin.weight, 1.0)
+        layer(torch.tensor([[1.0, 1.0], [1.0, 1.0], [-2.0, -2.0], [-2.0, -2.0]]), edge_index)  # merges something
+        torch.nn.init.zeros_(layer.lin.weight)
+        torch.nn.init.constant_(layer.lin.bias, bias)
+        for _ in range(150):
             layer(x, edge_index)
     (message,) = caplog.messages
     assert f"has merged {state} for 100 steps in a row" in message

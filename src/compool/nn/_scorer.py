@@ -33,6 +33,10 @@ class EdgeScorer(torch.nn.Module):
             raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
         if scorer not in ("linear", "similarity") and not isinstance(scorer, torch.nn.Module):
             raise ValueError(f"scorer must be 'linear', 'similarity' or a module, got {scorer!r}")
+        if symmetric and isinstance(scorer, torch.nn.Module):
+            raise ValueError(
+                "symmetric=True is for the linear scorer; a module is symmetric if it treats both ends alike"
+            )
         score = score or ("hardtanh" if scorer == "similarity" else "tanh")
         activation(score)  # or an error
         self.in_channels, self.score, self.edge_dim = in_channels, score, edge_dim
@@ -90,7 +94,8 @@ class EdgeScorer(torch.nn.Module):
     def _score_by_module(
         self, scorer: torch.nn.Module, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, dropout: float
     ) -> Tensor:
-        check_range(edge_index, x.size(0))
+        if not torch.compiler.is_compiling():
+            check_range(edge_index, x.size(0))
         raw = scorer(x[edge_index[0]], x[edge_index[1]], edge_attr)
         if isinstance(raw, Tensor) and raw.dim() == 2 and raw.size(1) == 1:
             raw = raw.squeeze(1)

@@ -66,7 +66,7 @@ def check_budget(threshold: float | None, quantile: float | None, ratio: float |
 REDUCTIONS = ("score", "sum", "mean", "graded")
 
 
-def check_reduce(reduce: str, weights: str, score: Score) -> None:
+def check_reduce(reduce: str, weights: str, score: Score, threshold: float | None) -> None:
     """How members are summed up, and what that needs."""
     if reduce not in REDUCTIONS:
         raise ValueError(f"reduce must be one of {', '.join(map(repr, REDUCTIONS))}; got {reduce!r}")
@@ -76,6 +76,10 @@ def check_reduce(reduce: str, weights: str, score: Score) -> None:
         raise ValueError(
             "reduce='graded' needs the score from which on edges merge fully: choose score='tanh', 'sigmoid' or "
             "'hardtanh', not a callable"
+        )
+    if reduce == "graded" and isinstance(score, str) and threshold == highest_score(score):
+        raise ValueError(
+            f"reduce='graded' needs a threshold below {threshold:g}, the highest score: nothing would merge"
         )
 
 

@@ -97,7 +97,7 @@ class ComponentPooling(EdgeScorer):
         if edge_dim is not None and edge_reduce == "multiplicity":
             raise ValueError(f"edge_reduce='multiplicity' is for edges without features, but edge_dim is {edge_dim}")
         check_budget(threshold, quantile, ratio, max_size)
-        check_reduce(reduce, weights, self.score)
+        check_reduce(reduce, weights, self.score, threshold)
         if reduce == "graded" and (quantile is not None or ratio is not None):
             raise ValueError("reduce='graded' grades scores from a threshold on; it does not go with quantile or ratio")
         self.threshold = check_threshold(self.score, threshold) if quantile is None and ratio is None else -math.inf
@@ -106,7 +106,7 @@ class ComponentPooling(EdgeScorer):
         self.dropout = dropout
         self.self_loops = self_loops
         self.edge_reduce = edge_reduce
-        self._num_idle_steps, self._idle_state = 0, ""
+        self._num_idle_steps, self._idle_state, self._has_warned = 0, "", False
 
     def forward(
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, edge_attr: Tensor | None = None
@@ -131,7 +131,8 @@ class ComponentPooling(EdgeScorer):
         """Warn once if the layer merges nothing, or everything, for many steps in a row: then it does not learn."""
         self._num_idle_steps = self._num_idle_steps + 1 if state == self._idle_state else 1
         self._idle_state = state
-        if self._num_idle_steps == MAX_IDLE_STEPS:
+        if self._num_idle_steps == MAX_IDLE_STEPS and not self._has_warned:
+            self._has_warned = True
             _log.warning(
                 "%r has merged %s for %d steps in a row, so that its scorer hardly learns. scorer='similarity' with "
                 "reduce='graded' learns what to merge; ratio=0.5 merges a fixed share",

@@ -61,7 +61,7 @@ class NetworkSettings:
                 raise ValueError(f"weights must be 'merged' or 'all', got {self.weights!r}")
             if self.scorer not in ("linear", "similarity"):
                 raise ValueError(f"scorer must be 'linear' or 'similarity', got {self.scorer!r}")
-            check_reduce(self.reduce, self.weights, "tanh")
+            check_reduce(self.reduce, self.weights, "tanh", self.threshold)
 
     @property
     def widths(self) -> list[tuple[str, int, int]]:
