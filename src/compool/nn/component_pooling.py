@@ -9,7 +9,15 @@ from torch import Tensor
 
 from compool import ops
 from compool.nn._scorer import EdgeScorer, Scorer
-from compool.nn._settings import Score, check_budget, check_reduce, check_threshold, highest_score, score_name
+from compool.nn._settings import (
+    Score,
+    check_budget,
+    check_reduce,
+    check_scorer,
+    check_threshold,
+    highest_score,
+    score_name,
+)
 from compool.nn.pooled import Assigned, Pooled
 from compool.ops._checks import check_inputs
 
@@ -56,8 +64,9 @@ class ComponentPooling(EdgeScorer):
             counts as many times as `edge_attr` [E] says, by default once.
 
         scorer: what scores edges: ``"linear"``, a linear map of the features of both ends (the paper's);
-            ``"similarity"``, which merges nodes that are alike: see :class:`~compool.nn.Similarity`; or a module from
-            the features of sources [E, d], of targets [E, d] and of edges to raw scores [E].
+            ``"similarity"``, which merges nodes that are alike: see :class:`~compool.nn.Similarity`; ``"random"``, a
+            control that learns nothing: see :class:`~compool.nn.RandomScore`; or a module from the features of sources
+            [E, d], of targets [E, d] and of edges to raw scores [E].
         reduce: how members are summed up: weighed by ``"score"`` (Eq. 3 and 4); their ``"sum"``; their ``"mean"``,
             through which the scorer gets no gradient; or ``"graded"``, a mean that changes continuously with the
             scores: see :func:`~compool.ops.graded_weight`.
@@ -97,9 +106,11 @@ class ComponentPooling(EdgeScorer):
         if edge_dim is not None and edge_reduce == "multiplicity":
             raise ValueError(f"edge_reduce='multiplicity' is for edges without features, but edge_dim is {edge_dim}")
         check_budget(threshold, quantile, ratio, max_size)
-        check_reduce(reduce, weights, self.score, threshold)
-        if reduce == "graded" and (quantile is not None or ratio is not None):
-            raise ValueError("reduce='graded' grades scores from a threshold on; it does not go with quantile or ratio")
+        check_reduce(reduce, weights, self.score, threshold, quantile is not None or ratio is not None)
+        if isinstance(scorer, str):
+            check_scorer(scorer, reduce)
+        if scorer == "random" and (dropout or edge_dim is not None):
+            raise ValueError(f"scorer='random' takes no dropout and no edge_dim, got {dropout} and {edge_dim}")
         self.threshold = check_threshold(self.score, threshold) if quantile is None and ratio is None else -math.inf
         self.quantile, self.ratio, self.max_size = quantile, ratio, max_size
         self.weights, self.reduce = weights, reduce
@@ -145,8 +156,7 @@ class ComponentPooling(EdgeScorer):
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None, edge_attr: Tensor | None, per_member: bool = False
     ) -> Pooled:
         """:meth:`forward`; with `per_member`, features are divided by the number of members before they are rounded."""
-        weight = self.lin.weight if self.scorer is None else x
-        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, weight)
+        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, self._weight(x))
         num_nodes = x.size(0)
         dropout = self.dropout if self.training else 0.0
         fine = (edge_index, edge_attr)
@@ -169,7 +179,7 @@ class ComponentPooling(EdgeScorer):
             )
             return Pooled(x, edge_index, batch, cluster, edge_score, None, *fine)
         edge_index = edge_index.contiguous()  # once, as most of the steps need it
-        edge_score, x = self._score(x, edge_index, edge_attr, dropout)
+        edge_score, x = self._score(x, edge_index, edge_attr, dropout, batch)
         coarse = self._coarsen(edge_score, edge_index, num_nodes, batch)
         if self.reduce != "score":
             reduce = "mean" if per_member and self.reduce == "sum" else self.reduce
@@ -198,9 +208,8 @@ class ComponentPooling(EdgeScorer):
         """
         if self.weights != "merged":
             raise ValueError(f"weights must be 'merged': with {self.weights!r}, a node is in several supernodes")
-        weight = self.lin.weight if self.scorer is None else x
-        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, weight)
-        edge_score, _ = self._score(x, edge_index, edge_attr, self.dropout if self.training else 0.0)
+        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, self._weight(x))
+        edge_score, _ = self._score(x, edge_index, edge_attr, self.dropout if self.training else 0.0, batch)
         coarse = self._coarsen(edge_score, edge_index, x.size(0), batch)
         weight = self._node_weight(edge_score, edge_index, coarse, self.reduce)
         return Assigned(coarse.parts.cluster, weight, coarse.parts.number, edge_score)
@@ -272,6 +281,7 @@ class ComponentPooling(EdgeScorer):
         settings += [f"edge_dim={self.edge_dim}"] if self.edge_dim is not None else []
         settings += [f"edge_reduce={self.edge_reduce}"] if self.edge_reduce != "sum" else []
         settings += ["scorer=similarity"] if self.similarity is not None else []
+        settings += ["scorer=random"] if self.random is not None else []
         settings += [f"scorer={type(self.scorer).__name__}"] if self.scorer is not None else []
         settings += [f"reduce={self.reduce}"] if self.reduce != "score" else []
         return ", ".join(settings)
@@ -282,6 +292,13 @@ class ComponentPooling(EdgeScorer):
 
 def component_pooling(settings: "NetworkSettings", in_channels: int) -> ComponentPooling:
     """The layer ``P`` of a network."""
-    score = "hardtanh" if settings.scorer == "similarity" else "tanh"
-    of_edges = (score, settings.threshold, settings.weights, settings.symmetric, settings.dropout)
-    return ComponentPooling(in_channels, *of_edges, scorer=settings.scorer, reduce=settings.reduce)
+    dropout = 0.0 if settings.scorer == "random" else settings.dropout
+    of_edges = (None, settings.threshold, settings.weights, settings.symmetric, dropout)
+    return ComponentPooling(
+        in_channels,
+        *of_edges,
+        quantile=settings.quantile,
+        ratio=settings.merge_ratio,
+        scorer=settings.scorer,
+        reduce=settings.reduce,
+    )

@@ -74,7 +74,7 @@ class ComponentUNet(torch.nn.Module):
             batch: the graph of each node [N], sorted; by default all nodes are of one graph.
         """
         first = cast(ComponentPooling, self.pools[0])
-        weight = x if first.scorer is not None else first.lin.weight  # data-parallel replicas have no parameters()
+        weight = first._weight(x)  # data-parallel replicas have no parameters()
         check_inputs(x, edge_index, batch, None, self.in_channels, None, weight)
         x = self._convolve(self.down[0], x, edge_index)
         levels: list[tuple[Tensor, Pooled]] = []
