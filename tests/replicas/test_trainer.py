@@ -25,7 +25,7 @@ MAKE = {
     "CPCL, random": lambda dropout: nn.Network(
         "CPCL", 5, 8, 2, dropout, scorer="random", reduce="mean", merge_ratio=0.5
     ),
-    "PPL, quantile": lambda dropout: nn.Network("PCPL", 5, 8, 2, dropout, quantile=0.6, reduce="sum"),
+    "PCL, quantile": lambda dropout: nn.Network("PCL", 5, 8, 2, dropout, quantile=0.6, reduce="sum"),
     "GPPL, sum": lambda dropout: nn.Network("GPPL", 5, 8, 2, dropout, scorer="similarity", reduce="sum"),
 }
 
