@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from compool import ops
+from compool.nn._scorer import offset_gain
 from compool.nn._settings import highest_score
 from compool.nn.similarity import EPSILON, Similarity, channel_weight, moving_share
 from compool.replicas import kernels
@@ -63,10 +64,12 @@ class StackedComponentPooling(_Scorer):
     """R of :class:`compool.ComponentPooling`; threshold and dropout may differ."""
 
     threshold: Tensor
+    offset: Tensor
+    num_batches_tracked: Tensor
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__(layers)
-        require_equal_settings(layers, "score", "weights", "symmetric", "self_loops", "reduce")
+        require_equal_settings(layers, "score", "weights", "symmetric", "self_loops", "reduce", "target_ratio")
         require_settings(layers, quantile=None, ratio=None, max_size=None, edge_dim=None, scorer=None)
         layer = layers[0]
         self.activation, self.weights, self.reduce = layer.activation, layer.weights, layer.reduce
@@ -77,6 +80,10 @@ class StackedComponentPooling(_Scorer):
         self.symmetric, self.self_loops = layer.symmetric, layer.self_loops
         self.common_threshold = layer.threshold if len({layer.threshold for layer in layers}) == 1 else None
         self.register_buffer("threshold", torch.tensor([layer.threshold for layer in layers]), persistent=False)
+        self.target_ratio = layer.target_ratio
+        if self.target_ratio is not None:
+            for name in ("offset", "num_batches_tracked"):
+                self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
 
     @property
     def is_static(self) -> bool:
@@ -86,7 +93,17 @@ class StackedComponentPooling(_Scorer):
     def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
         """[E]."""
         term = None if self.similarity is None else self.similarity(x, union)
+        if self.target_ratio is not None:
+            shift = self.offset.squeeze(1).index_select(0, union.edge_replica)
+            term = -shift if term is None else term - shift
         return self.dropped(x, union, key, term)
+
+    @torch.no_grad()
+    def _move_offset(self, before: Tensor, after: Tensor) -> None:
+        """Move each replica's running threshold, from its nodes before and after pooling [R]."""
+        self.num_batches_tracked += before > 0
+        missing = (self.target_ratio - after / before.clamp(min=1)) * (before > 0)
+        self.offset += (offset_gain(self.num_batches_tracked) * missing).unsqueeze(1)
 
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
@@ -112,7 +129,10 @@ class StackedComponentPooling(_Scorer):
             x = ops.merge(x, edge_score, edge_index, merged, parts)
         else:
             x = ops.merge_all(x, edge_score, edge_index, counted, parts)
-        return x, union.coarse(edges, parts.first, self.self_loops, rows)
+        coarse_union = union.coarse(edges, parts.first, self.self_loops, rows)
+        if self.training and self.target_ratio is not None:
+            self._move_offset(union.ptr.diff(), coarse_union.ptr.diff())
+        return x, coarse_union
 
     def _node_weight(self, edge_score: Tensor, union: Union, merged: Tensor, parts: ops.Components) -> Tensor:
         """How much each node counts in its supernode [N]."""

@@ -31,6 +31,7 @@ IMPLIED: dict[str, Any] = {
     "shuffle": True,
     "scorer": "linear",
     "reduce": "score",
+    "target_ratio": None,
 }
 """The values of settings that a run does not mention. Checksums depend on them: they must never change.
 
@@ -39,7 +40,7 @@ A new setting gets an entry: the value that trains as compool did before. This n
 REPLACEMENTS = {"none": "", "topk": "T", "sag": "A", "edge": "E"}
 """Methods that replace ``P`` in component pooling's networks by another layer, to measure the effect of pooling."""
 _FOLDER = files("compool.study") / "recipes"
-_LETTERS = {"weights": "P", "symmetric": "P", "threshold": "P", "scorer": "P", "reduce": "P", "ratio": "TA"}
+_LETTERS = {"weights": "P", "symmetric": "P", "threshold": "P", "scorer": "P", "reduce": "P", "target_ratio": "P", "ratio": "TA"}
 _WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
 
 
@@ -84,6 +85,7 @@ class Recipe:
     """Shuffle the graphs in each epoch."""
     scorer: str = "linear"
     reduce: str = "score"
+    target_ratio: float | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
