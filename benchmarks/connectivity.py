@@ -4,8 +4,8 @@
     python benchmarks/connectivity.py --device cuda --out out/connectivity.json   # all of it, on a GPU
 
 The folds of a set are trained together: `torch.func` stacks their weights and maps PyG's modules over them, and on a
-GPU a step of all folds is one CUDA graph. All graphs of a set have the same edges, so that batches have one shape. Each fold
-is as if trained alone: its own initial weights and batch order, and an optimizer that works element by element.
+GPU a step of all folds is one CUDA graph, as all graphs of a set have the same edges. Each fold is trained as if alone:
+with its own initial weights and batch order, and an optimizer that works element by element.
 
 Settings are those of the benchmark's GCN (Rampášek and Wolf 2021): four residual layers with layer norm, 32 channels, a
 mean readout, Adam with a learning rate of 0.001, batches of 32, 200 epochs. The epoch with the best validation accuracy
@@ -52,9 +52,7 @@ class MessagePassing(nn.Module):
         virtual: add a virtual node: after each layer it collects the mean of all nodes and sends its own state back.
     """
 
-    def __init__(
-        self, layer: Callable[[], nn.Module], depth: int, loops: bool = False, virtual: bool = False
-    ) -> None:
+    def __init__(self, layer: Callable[[], nn.Module], depth: int, loops: bool = False, virtual: bool = False) -> None:
         super().__init__()
         self.loops = loops
         self.first = nn.Linear(2, HIDDEN)
@@ -96,7 +94,8 @@ class Stack:
     def __init__(self, networks: list[nn.Module], graphs: GraphSet, device: str) -> None:
         self.parameters, self.buffers = stack_module_state(networks)
         self.frame = deepcopy(networks[0]).to("meta")
-        self.parameters = {name: tensor.to(device).detach().requires_grad_() for name, tensor in self.parameters.items()}
+        for name, tensor in self.parameters.items():
+            self.parameters[name] = tensor.to(device).detach().requires_grad_()
         self.to_graphs(graphs, device)
 
     def to_graphs(self, graphs: GraphSet, device: str) -> None:

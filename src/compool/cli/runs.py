@@ -24,7 +24,7 @@ def run_study(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="Methods, with commas between; also none, topk, sag and edge, for comparison.",
+            help="Methods, with commas between; also none, topk, sag, edge and random, for comparison.",
             show_default="component,edgepool,gin",
         ),
     ] = None,
@@ -74,7 +74,7 @@ def run_study(
     num_wanted = (20 if names == ["communities"] else 100) if num_replicas is None else num_replicas
     changes = [*(settings or ()), *([] if epochs is None else [f"epochs={epochs}"])]
     if not methods:
-        raise stop("--method names none; there are component, edgepool and gin, and none, topk, sag and edge")
+        raise stop("--method names none; there are component, edgepool and gin, and none, topk, sag, edge and random")
     plan: list[study.Block] = []
     try:
         pairs = [(method_name, name) for name in names for method_name in methods]

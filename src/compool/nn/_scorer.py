@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from compool import ops
-from compool.nn._settings import Score, activation
+from compool.nn._settings import SCORERS, Score, activation
+from compool.nn.random_score import RandomScore
 from compool.nn.similarity import Similarity
 from compool.ops._checks import check_activated, check_range
 from compool.ops.score import score_and_pass
@@ -40,21 +41,22 @@ class EdgeScorer(torch.nn.Module):
             raise ValueError(f"in_channels must be at least 1, got {in_channels}")
         if edge_dim is not None and edge_dim < 1:
             raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
-        if scorer not in ("linear", "similarity") and not isinstance(scorer, torch.nn.Module):
-            raise ValueError(f"scorer must be 'linear', 'similarity' or a module, got {scorer!r}")
+        if scorer not in SCORERS and not isinstance(scorer, torch.nn.Module):
+            raise ValueError(f"scorer must be {', '.join(map(repr, SCORERS))} or a module; got {scorer!r}")
         if symmetric and isinstance(scorer, torch.nn.Module):
             raise ValueError(
                 "symmetric=True is for the linear scorer; a module is symmetric if it treats both ends alike"
             )
-        score = score or ("hardtanh" if scorer == "similarity" else "tanh")
+        score = score or ("tanh" if scorer == "linear" or isinstance(scorer, torch.nn.Module) else "hardtanh")
         activation(score)  # or an error
         self.in_channels, self.score, self.edge_dim = in_channels, score, edge_dim
-        self.symmetric = symmetric or scorer == "similarity"
+        self.symmetric = symmetric or scorer in ("similarity", "random")
         self.scorer = scorer if isinstance(scorer, torch.nn.Module) else None
         self.register_buffer("offset", None)
         self.lin_edge: torch.nn.Linear | None = None
         self.similarity: Similarity | None = None
-        if self.scorer is not None:
+        self.random = RandomScore() if scorer == "random" else None
+        if self.scorer is not None or self.random is not None:
             return
         self.lin = torch.nn.Linear(2 * in_channels, 1)
         if scorer == "similarity":
@@ -79,6 +81,9 @@ class EdgeScorer(torch.nn.Module):
         if self.offset is not None:
             self.offset.zero_()
             self.num_batches_tracked.zero_()
+        if self.random is not None:
+            self.random.reset_parameters()
+            return
         if self.scorer is not None:
             for module in self.scorer.modules():
                 if callable(reset := getattr(module, "reset_parameters", None)):
@@ -94,10 +99,22 @@ class EdgeScorer(torch.nn.Module):
             torch.nn.init.zeros_(self.lin.weight)
             torch.nn.init.constant_(self.lin.bias, SIMILARITY_BIAS)
 
+    def _weight(self, x: Tensor) -> Tensor:
+        """The weight whose dtype and device the features must have; `x` itself if there is none."""
+        return x if self.scorer is not None or self.random is not None else self.lin.weight
+
     def _score(
-        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, dropout: float = 0.0
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None,
+        dropout: float = 0.0,
+        batch: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """The scores, and the `x` that merging must use."""
+        if self.random is not None:
+            edge_score = self.random(x, edge_index, batch)
+            return edge_score if self.offset is None else edge_score - self.offset.to(edge_score.dtype), x
         if self.scorer is not None:
             return self._score_by_module(self.scorer, x, edge_index, edge_attr, dropout), x
         term = None
