@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from compool import ops
+from compool.nn._scorer import offset_gain
 from compool.nn._settings import highest_score
 from compool.replicas import kernels
 from compool.replicas.budgets import coarsen_by_quantile, coarsen_by_ratio
@@ -65,10 +66,14 @@ class StackedComponentPooling(_Scorer):
     """R of :class:`compool.ComponentPooling`; threshold and dropout may differ."""
 
     threshold: Tensor
+    offset: Tensor
+    num_batches_tracked: Tensor
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__(layers)
-        require_equal_settings(layers, "score", "weights", "symmetric", "self_loops", "reduce", "quantile", "ratio")
+        require_equal_settings(
+            layers, "score", "weights", "symmetric", "self_loops", "reduce", "quantile", "ratio", "target_ratio"
+        )
         require_settings(layers, max_size=None, edge_dim=None, scorer=None)
         layer = layers[0]
         self.activation, self.weights, self.reduce = layer.activation, layer.weights, layer.reduce
@@ -82,23 +87,30 @@ class StackedComponentPooling(_Scorer):
         self.symmetric, self.self_loops = layer.symmetric, layer.self_loops
         self.common_threshold = layer.threshold if len({layer.threshold for layer in layers}) == 1 else None
         self.register_buffer("threshold", torch.tensor([layer.threshold for layer in layers]), persistent=False)
-
-    @property
-    def is_static(self) -> bool:
-        """Whether unions may be padded, so that no size depends on what merges."""
-        return bool(self.reduce != "graded")
+        self.target_ratio = layer.target_ratio
+        if self.target_ratio is not None:
+            for name in ("offset", "num_batches_tracked"):
+                self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
 
     def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
         """[E]."""
-        if self.random is not None:
-            return cast(Tensor, self.random(union)).to(x.dtype)
-        term = None if self.similarity is None else self.similarity(x, union)
-        return self.dropped(x, union, key, term)
+        term = None
+        if self.similarity is not None or self.random is not None:
+            term = cast(Tensor, self.similarity(x, union) if self.similarity else cast(Module, self.random)(union))
+        if self.target_ratio is not None:
+            offset = self.offset.squeeze(1).index_select(0, union.edge_replica)
+            term = -offset if term is None else term - offset
+        return self.dropped(x, union, key, term) if self.random is None else cast(Tensor, term).to(x.dtype)
+
+    @torch.no_grad()
+    def _move_offset(self, before: Tensor, after: Tensor) -> None:
+        """Move each replica's running threshold, from its nodes before and after pooling [R]."""
+        self.num_batches_tracked += before > 0
+        missing = (self.target_ratio - after / before.clamp(min=1)) * (before > 0)
+        self.offset += (offset_gain(self.num_batches_tracked) * missing).unsqueeze(1)
 
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
-        if union.padded and not self.is_static:
-            raise ValueError("component pooling with reduce='graded' takes no padded unions")
         edge_score = self.activation(self.raw_score(x, union, key))
         coarse = self._coarsen(edge_score, union)
         parts = coarse.parts
@@ -110,7 +122,10 @@ class StackedComponentPooling(_Scorer):
         else:
             x = ops.merge_all(x, edge_score, union.edge_index, union.counted, parts)
         row_ptr = coarse.row_ptr if isinstance(coarse, kernels.PaddedCoarse) else None
-        return x, union.coarse(coarse.edge_index, parts.first, self.self_loops, row_ptr)
+        coarse_union = union.coarse(coarse.edge_index, parts.first, self.self_loops, row_ptr)
+        if self.training and self.target_ratio is not None:
+            self._move_offset(union.ptr.diff(), coarse_union.ptr.diff())
+        return x, coarse_union
 
     def _coarsen(self, edge_score: Tensor, union: Union) -> kernels.PaddedCoarse | ops.Coarse:
         if self.quantile is None and self.ratio is None:
@@ -145,6 +160,9 @@ class StackedComponentPooling(_Scorer):
             return size.to(edge_score.dtype).reciprocal().index_select(0, parts.cluster)
         threshold = self.threshold.to(edge_score.dtype)[union.edge_replica]
         grade = (edge_score - threshold) / (self.top - threshold)
+        if union.padded:
+            given = (union.edge_index, union.row_ptr, union.graph_ptr, merged, union.largest)
+            return kernels.graded_weight_padded(grade, *given)
         return ops.graded_weight(grade, union.edge_index, merged, union.num_nodes)
 
 
