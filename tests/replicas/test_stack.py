@@ -33,7 +33,7 @@ NETWORKS = {
 }
 
 
-NOT_STATIC = ("CPCL, learned", "PCL, ratio", "PCL, quantile", "CPSPL, random")
+NOT_STATIC = ("CPCL, learned",)
 
 
 def has_ties(name: str, kind: str) -> bool:

@@ -1,7 +1,7 @@
 """Stacked pooling layers: see `layers`. A pooling layer returns the features of the coarse union, and that union."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from compool import ops
 from compool.nn._scorer import move_offset
 from compool.nn._settings import highest_score
 from compool.replicas import kernels
+from compool.replicas.budgets import coarsen_by_quantile, coarsen_by_ratio
 from compool.replicas.layers import StackedLinear, add, multiply, require_equal_settings, require_settings, stacked
 from compool.replicas.scorers import StackedRandomScore, StackedSimilarity
 from compool.replicas.union import Union
@@ -61,19 +62,6 @@ class _Scorer(Module):
         return kernels.dropout(raw.unsqueeze(1), union.edge_ptr, key, self.dropout).squeeze(1)
 
 
-class _Coarse(NamedTuple):
-    """The union after pooling, without features."""
-
-    merged: Tensor
-    """Mask [E] of the edges that merge."""
-    counted: Tensor
-    """Mask [E] of the edges that are no self-loops, and no padding."""
-    parts: ops.Components
-    edge_index: Tensor
-    row_ptr: Tensor | None
-    """None: not known yet."""
-
-
 class StackedComponentPooling(_Scorer):
     """R of :class:`compool.ComponentPooling`; threshold and dropout may differ."""
 
@@ -108,7 +96,7 @@ class StackedComponentPooling(_Scorer):
     @property
     def is_static(self) -> bool:
         """Whether unions may be padded, so that no size depends on what merges."""
-        return self.reduce != "graded" and self.quantile is None and self.ratio is None
+        return bool(self.reduce != "graded")
 
     def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
         """[E]."""
@@ -129,52 +117,57 @@ class StackedComponentPooling(_Scorer):
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
         if union.padded and not self.is_static:
-            raise ValueError("component pooling with reduce='graded', a quantile or a ratio takes no padded unions")
+            raise ValueError("component pooling with reduce='graded' takes no padded unions")
         edge_score = self.activation(self.raw_score(x, union, key))
         coarse = self._coarsen(edge_score, union)
         parts = coarse.parts
         if self.reduce != "score":
-            weight = self._node_weight(edge_score, union, coarse)
+            weight = self._node_weight(edge_score, union, coarse.merged, parts)
             x = ops.row_sum(x, weight, None, parts.cluster, parts.number, parts.alone)
         elif self.weights == "merged":
             x = ops.merge(x, edge_score, union.edge_index, coarse.merged, parts)
         else:
-            x = ops.merge_all(x, edge_score, union.edge_index, coarse.counted, parts)
-        coarse_union = union.coarse(coarse.edge_index, parts.first, self.self_loops, coarse.row_ptr)
+            x = ops.merge_all(x, edge_score, union.edge_index, union.counted, parts)
+        row_ptr = coarse.row_ptr if isinstance(coarse, kernels.PaddedCoarse) else None
+        coarse_union = union.coarse(coarse.edge_index, parts.first, self.self_loops, row_ptr)
         if self.training and self.target_ratio is not None:
             self._move_offset(union.ptr.diff(), coarse_union.ptr.diff())
         return x, coarse_union
 
-    def _coarsen(self, edge_score: Tensor, union: Union) -> _Coarse:
-        edge_index, num_nodes = union.edge_index, union.num_nodes
-        if self.quantile is not None or self.ratio is not None:
-            args, parts = (edge_score, edge_index, num_nodes), None
-            if self.ratio is not None:
-                selection, parts = ops.ratio_parts(*args, self.ratio, union.graph)
-            else:
-                selection = ops.select_quantile(*args, self.quantile, union.graph)
-            coarse = ops.coarsen_selected(selection, edge_index, num_nodes, None, self.self_loops, parts)
-            return _Coarse(*coarse[:4], None)
-        excess, threshold = edge_score, self.common_threshold
+    def _coarsen(self, edge_score: Tensor, union: Union) -> kernels.PaddedCoarse | ops.Coarse:
+        if self.quantile is None and self.ratio is None:
+            return self._coarsen_above(edge_score, union)
+        args, parts = (edge_score, union.edge_index, union.num_nodes), None
+        if self.ratio is None:
+            if union.padded:
+                return coarsen_by_quantile(edge_score, union, self.quantile, self.self_loops)
+            selection = ops.select_quantile(*args, self.quantile, union.graph)
+        else:
+            if union.padded:
+                return coarsen_by_ratio(edge_score, union, self.ratio, self.self_loops)
+            selection, parts = ops.ratio_parts(*args, self.ratio, union.graph)
+        return ops.coarsen_selected(selection, *args[1:], None, self.self_loops, parts)
+
+    def _coarsen_above(self, edge_score: Tensor, union: Union) -> kernels.PaddedCoarse | ops.Coarse:
+        """Merge the edges above the threshold."""
+        edge_index, excess, threshold = union.edge_index, edge_score, self.common_threshold
         if threshold is None:
             excess, threshold = edge_score.detach() - self.threshold.to(edge_score.dtype)[union.edge_replica], 0.0
-        if not union.padded:
-            return _Coarse(*ops.coarsen(excess, edge_index, num_nodes, threshold, None, self.self_loops)[:4], None)
-        padded = kernels.coarsen_padded(excess, edge_index, union.row_ptr, threshold, self.self_loops, union.largest)
-        counted = union.is_edge & (edge_index[0] != edge_index[1]) if self.weights == "all" else padded.merged
-        return _Coarse(padded.merged, counted, padded.parts, padded.edge_index, padded.row_ptr)
+        if union.padded:
+            args = (union.row_ptr, threshold, self.self_loops, union.largest)
+            return kernels.coarsen_padded(excess, edge_index, *args)
+        return ops.coarsen(excess, edge_index, union.num_nodes, threshold, None, self.self_loops)
 
-    def _node_weight(self, edge_score: Tensor, union: Union, coarse: _Coarse) -> Tensor:
+    def _node_weight(self, edge_score: Tensor, union: Union, merged: Tensor, parts: ops.Components) -> Tensor:
         """How much each node counts in its supernode [N]."""
-        cluster = coarse.parts.cluster
         if self.reduce == "sum":
-            return torch.ones_like(cluster, dtype=edge_score.dtype)
+            return torch.ones_like(parts.cluster, dtype=edge_score.dtype)
         if self.reduce == "mean":
-            size = ops.count_members(cluster, coarse.parts.number)
-            return size.to(edge_score.dtype).reciprocal().index_select(0, cluster)
+            size = ops.count_members(parts.cluster, parts.number)
+            return size.to(edge_score.dtype).reciprocal().index_select(0, parts.cluster)
         threshold = self.threshold.to(edge_score.dtype)[union.edge_replica]
         grade = (edge_score - threshold) / (self.top - threshold)
-        return ops.graded_weight(grade, union.edge_index, coarse.merged, union.num_nodes)
+        return ops.graded_weight(grade, union.edge_index, merged, union.num_nodes)
 
 
 class StackedEdgePooling(_Scorer):

@@ -81,6 +81,12 @@ class Union:
         """Mask [E] of what is not padding."""
         return torch.arange(self.edge_index.size(1), device=self.row_ptr.device) < self.row_ptr[-1]
 
+    @property
+    def counted(self) -> Tensor:
+        """Mask [E] of what is neither padding nor a self-loop."""
+        differs = self.edge_index[0] != self.edge_index[1]
+        return self.is_edge & differs if self.padded else differs
+
     @cached_property
     def degree(self) -> Tensor:
         """The number of neighbours of each node [N]."""
