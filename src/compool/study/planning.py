@@ -32,6 +32,8 @@ class Block:
     """Where to write checkpoints; None: an interrupted block restarts."""
     epochs_done: int = field(default=0, compare=False)
     """How many epochs its checkpoint has."""
+    keep_weights: bool = True
+    """Whether its runs hold the weights of their best epochs."""
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
