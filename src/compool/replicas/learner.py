@@ -60,6 +60,11 @@ class Learner:
         """All that a step changes."""
         return [*self.adam.state, *self.stack.buffers(), self.failed, self.loss, self.steps]
 
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The parameters and buffers of the networks, by name [R, *]; they share memory with the stack."""
+        return self.stack.state_dict()
+
     def step(self, ids: Tensor, padding: Padding | None = None) -> None:
         """One step of every replica on its graphs [R, B]. Replicas that fail are silenced."""
         self.stack.train()

@@ -115,7 +115,7 @@ def train(
         evaluate = CapturedStep(learner, learner.evaluate, held_out[0][:, :size], capacity)
         captured_steps = [step, evaluate]
     none = torch.full((len(splits),), -1.0, device=device)
-    weights = {name: tensor.clone() for name, tensor in stack.state_dict().items()}
+    weights = {name: tensor.clone() for name, tensor in learner.weights.items()}
     best = Trained(Curves(), learner.failed, none, none, none, weights)
     num_graphs = (train_ids >= 0).sum(1).clamp(min=1)
     done = _resume(learner, best, start) if start else 0
@@ -138,7 +138,7 @@ def train(
                 break
             copy_into(learner.state, before)
             best.num_repeated += 1
-        _record(best, stack.state_dict(), epoch, learner.loss / num_graphs, *measured)
+        _record(best, learner.weights, epoch, learner.loss / num_graphs, *measured)
         for captured in captured_steps:
             captured.shrink_capacity()
         if save is not None and epoch < settings.epochs:
