@@ -24,7 +24,8 @@ def run_study(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="Methods, with commas between; also none, topk, sag and edge, for comparison.",
+            help="Methods, with commas between; also none, topk, sag and edge, for comparison, and FILE.py:CLASS or "
+            "MODULE:CLASS for a network of your own.",
             show_default="component,edgepool,gin",
         ),
     ] = None,
@@ -97,7 +98,8 @@ def run_study(
             if dry_run:
                 for planned in plan:
                     done = f", {planned.epochs_done} of them done" if planned.epochs_done else ""
-                    replicas = f"{len(planned.replicas)} replicas on {planned.device}"
+                    note = f", {planned.note}" if planned.note else ""
+                    replicas = f"{len(planned.replicas)} replicas on {planned.device}{note}"
                     print(f"{planned.name}: {replicas}, {planned.recipe.epochs} epochs{done}")
                 return
             if plan:
@@ -110,7 +112,8 @@ def run_study(
             else:
                 checkpoint.remove_stored(checkpoint.folder_of(store), study.Store(store))
         trained_on = list({variant.dataset for variant in chosen})
-        Console().print(_summary(list(study.Store(store).runs(trained_on, methods, curves=False))))
+        trained_by = list({variant.method for variant in chosen})
+        Console().print(_summary(list(study.Store(store).runs(trained_on, trained_by, curves=False))))
         if with_report:
             print(f"report: {report_with_status(store, None, data, False)[1]}")
     except KeyboardInterrupt:

@@ -132,6 +132,8 @@ class Graphs:
             return torch.from_numpy(array).to(device)
 
         self.node_ptr, self.edge_ptr, self.y = map(to_device, (graphs.node_ptr, graphs.edge_ptr, graphs.y))
+        self.width = features.width
+        """The number of features."""
         if features.values is not None:
             x = to_device(features.values).to(dtype)
         elif features.width == 1:

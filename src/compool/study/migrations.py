@@ -74,6 +74,7 @@ MIGRATIONS = (
     CREATE INDEX failed ON runs (dataset, method, recipe_checksum, seed) WHERE status = 'failed'
     """,
     f"ALTER TABLE runs ADD COLUMN {CHECKSUM_COLUMN} TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE runs ADD COLUMN own_source TEXT NOT NULL DEFAULT ''",
 )
 """Entry i migrates a file from version i to version i + 1."""
 

@@ -58,6 +58,8 @@ class Run:
     """How many graphs its split trains on; 0 if the run is older than this field."""
     test_graphs: int = 0
     """How many graphs its split tests on; 0 if the run is older than this field."""
+    own_source: str = ""
+    """The text of the file of an own network; empty for the built-in methods."""
 
 
 COLUMNS = [field.name for field in fields(Run)]
