@@ -32,6 +32,7 @@ IMPLIED: dict[str, Any] = {
     "shuffle": True,
     "scorer": "linear",
     "reduce": "score",
+    "target_ratio": None,
     "own_network": "",
     "own_checksum": "",
     "arguments": "",
@@ -43,7 +44,9 @@ A new setting gets an entry: the value that trains as compool did before. This n
 REPLACEMENTS = {"none": "", "topk": "T", "sag": "A", "edge": "E"}
 """Methods that replace ``P`` in component pooling's networks by another layer, to measure the effect of pooling."""
 _FOLDER = files("compool.study") / "recipes"
-_LETTERS = {"weights": "P", "symmetric": "P", "threshold": "P", "scorer": "P", "reduce": "P", "ratio": "TA"}
+_LETTERS = dict.fromkeys(("weights", "symmetric", "threshold", "scorer", "reduce", "target_ratio"), "P") | {
+    "ratio": "TA"
+}
 _NETWORK_KEYS = {"layers", "hidden", "readout", "dropout"} | {field.name for field in fields(NetworkSettings)}
 _WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
 
@@ -89,6 +92,7 @@ class Recipe:
     """Shuffle the graphs in each epoch."""
     scorer: str = "linear"
     reduce: str = "score"
+    target_ratio: float | None = None
     own_network: str = ""
     """Where the class of a network of one's own is: see :mod:`compool.study.own_network`. Settings of the built-in
     networks do not count then.
