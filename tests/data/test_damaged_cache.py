@@ -84,7 +84,7 @@ CHANGES: dict[str, tuple[Callable[[Arrays], object], str]] = {
         lambda arrays: arrays.update(y=arrays["y"][:0]),
         "node_ptr must have one entry more than y, 1; got 4",
     ),
-    "floats": (lambda arrays: arrays.update(y=arrays["y"] * 1.0), "y must hold integers, got float64"),
+    "floats": (lambda arrays: arrays.update(y=arrays["y"] + 0.5), "y must hold whole numbers for classification"),
     "shape": (lambda arrays: arrays.update(target=arrays["target"][None]), r"target must have the shape \[E\]"),
     "attributes": (lambda arrays: arrays.update(attributes=arrays["attributes"][0]), "attributes must have the shape"),
     "objects": (lambda arrays: arrays.update(y=np.array([{}, 1, 2])), "object"),

@@ -190,7 +190,7 @@ def test_round_trip_through_a_file(tmp_path: Path) -> None:
     for field in ("node_ptr", "edge_ptr", "edge_index", "y", "labels", "attributes", "looped"):
         assert np.array_equal(getattr(graphs, field), getattr(back, field))
     np.savez(tmp_path / "old.npz", format=0)
-    with pytest.raises(ValueError, match="has format 0, this version reads 1"):
+    with pytest.raises(ValueError, match="has format 0, this version reads 2"):
         GraphSet.open(tmp_path / "old.npz")
 
 

@@ -15,11 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compool.data._archive import Archive, DamagedError
+from compool.data._edges import OneDirectionError, order_edges
 from compool.data._text import Stream, read_floats, read_integers
 from compool.data.graph_set import GraphSet
 
 _log = logging.getLogger(__name__)
-_SUFFIXES = ("A", "graph_indicator", "graph_labels", "node_labels", "node_attributes")
+_SUFFIXES = (
+    *("A", "graph_indicator", "graph_labels", "graph_attributes"),
+    *("node_labels", "node_attributes", "edge_labels", "edge_attributes"),
+)
+READER = 2  # raised when more of the files is read: what an older version cached is then parsed again
 _Read = Callable[[str], Stream | None]  # of a suffix such as "A": the bytes of NAME_A.txt, or None
 
 
@@ -140,7 +145,9 @@ def _download(name: str, folder: Path) -> Path:
 
 def _signature(source: Path) -> str:
     files = sorted(source.glob("*.txt")) if source.is_dir() else [source]
-    return ";".join(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)
+    return f"reader {READER};" + ";".join(
+        f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files
+    )
 
 
 def parse(name: str, source: Path) -> GraphSet:
@@ -175,70 +182,81 @@ def _parse_files(name: str, read: _Read) -> GraphSet:
     if len(wrong) or (len(graph) and graph[0] < 0):
         line = int(wrong[0]) + 1 if len(wrong) else 1
         raise ValueError(f"{name}_graph_indicator.txt, line {line}: graphs must be numbered from 1, in order")
-    y = column("graph_labels")
+    y = _read_targets(name, read)
     if len(graph) == 0 or graph[-1] >= len(y):
         num_graphs = int(graph[-1]) + 1 if len(graph) else 0
+        kind = "graph_attributes" if y.dtype.kind == "f" else "graph_labels"
         raise ValueError(
-            f"{name}_graph_labels.txt has {len(y)} lines, but {name}_graph_indicator.txt has {num_graphs} graphs"
+            f"{name}_{kind}.txt has {len(y)} lines, but {name}_graph_indicator.txt has {num_graphs} graphs"
         )
     node_ptr = np.concatenate([[0], np.cumsum(np.bincount(graph, minlength=len(y)))])
+    pairs = _read_pairs(name, read, graph)
+    labels, attributes = _read_features(name, read, "node", len(graph), f"{name}_graph_indicator.txt")
+    edge_labels, edge_attributes = _read_features(name, read, "edge", len(pairs), f"{name}_A.txt")
+    has_edge_features = edge_labels is not None or edge_attributes is not None
+    try:
+        edges = order_edges(pairs[:, 0], pairs[:, 1], node_ptr, with_rows=has_edge_features)
+    except OneDirectionError as error:
+        line = int((pairs == error.edge).all(1).argmax())
+        numbers = tuple(node + 1 for node in error.edge)
+        raise ValueError(
+            f"{name}_A.txt, line {line + 1}: edge {numbers} is there in one direction only; is the file cut off?"
+        ) from None
+    if edges.rows is not None:
+        edge_labels = None if edge_labels is None else edge_labels[edges.rows]
+        edge_attributes = None if edge_attributes is None else edge_attributes[edges.rows]
+    nodes = (labels, attributes, edges.looped)
+    return GraphSet(name, node_ptr, edges.edge_ptr, edges.edge_index, y, *nodes, edge_labels, edge_attributes)
 
-    edge_index, edge_ptr, looped = _edges(name, read, graph, node_ptr)
+
+def _read_targets(name: str, read: _Read) -> NDArray[Any]:
+    """Classes, in the order of their names; or, in sets that have none, the attributes of graphs."""
+    if (stream := read("graph_labels")) is not None:
+        names = read_integers(stream, f"{name}_graph_labels.txt")[:, 0]
+        return np.unique(names, return_inverse=True)[1].astype(np.int64)
+    if (stream := read("graph_attributes")) is None:
+        raise FileNotFoundError(f"{name} has no {name}_graph_labels.txt")
+    values = read_floats(stream, f"{name}_graph_attributes.txt")
+    return values[:, 0] if values.shape[1] == 1 else values
+
+
+def _read_features(
+    name: str, read: _Read, of: str, num_rows: int, other: str
+) -> tuple[NDArray[np.int32] | None, NDArray[np.float32] | None]:
+    """The labels and attributes of nodes or edges, if they have any; the file `other` says how many there are."""
     labels = attributes = None
-    if (stream := read("node_labels")) is not None:
-        rows = read_integers(stream, f"{name}_node_labels.txt", columns=None)
-        _require_rows(name, "node_labels", rows, len(graph))
+    if (stream := read(f"{of}_labels")) is not None:
+        rows = read_integers(stream, f"{name}_{of}_labels.txt", columns=None)
+        _require_rows(f"{name}_{of}_labels.txt", rows, num_rows, other)
         labels = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
-    if (stream := read("node_attributes")) is not None:
-        attributes = read_floats(stream, f"{name}_node_attributes.txt")
-        _require_rows(name, "node_attributes", attributes, len(graph))
-    classes = np.unique(y, return_inverse=True)[1].astype(np.int64)
-    return GraphSet(name, node_ptr, edge_ptr, edge_index, classes, labels, attributes, looped)
+    if (stream := read(f"{of}_attributes")) is not None:
+        attributes = read_floats(stream, f"{name}_{of}_attributes.txt")
+        _require_rows(f"{name}_{of}_attributes.txt", attributes, num_rows, other)
+    return labels, attributes
 
 
-def _require_rows(name: str, suffix: str, rows: NDArray[np.generic], num_nodes: int) -> None:
-    if len(rows) != num_nodes:
-        raise ValueError(f"{name}_{suffix}.txt has {len(rows)} lines, but {name}_graph_indicator.txt has {num_nodes}")
+def _require_rows(file: str, rows: NDArray[np.generic], num_rows: int, other: str) -> None:
+    if len(rows) != num_rows:
+        raise ValueError(f"{file} has {len(rows)} lines, but {other} has {num_rows}")
 
 
-def _edges(
-    name: str, read: _Read, graph: NDArray[np.int32], node_ptr: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64] | None]:
-    """Edges in order, each once, numbered within their graph; their offsets; nodes with self-loops."""
+def _read_pairs(name: str, read: _Read, graph: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The edges in the order of the file [E, 2], from node 0."""
     file, num_nodes = f"{name}_A.txt", len(graph)
     stream = read("A")
     if stream is None:
         raise FileNotFoundError(f"{name} has no {file}")
     pairs = read_integers(stream, file, columns=2)
     pairs -= 1
-    source, target = pairs[:, 0], pairs[:, 1]
     outside = (pairs < 0).any(1) | (pairs >= num_nodes).any(1)
     if outside.any():
         line = int(outside.argmax())
         raise ValueError(
             f"{file}, line {line + 1}: nodes are 1..{num_nodes}, found {tuple((pairs[line] + 1).tolist())}"
         )
-    across = graph[source] != graph[target]
+    across = graph[pairs[:, 0]] != graph[pairs[:, 1]]
     if across.any():
         line = int(across.argmax())
         first, second = (int(graph[node]) + 1 for node in pairs[line])
         raise ValueError(f"{file}, line {line + 1}: its nodes are in different graphs, {first} and {second}")
-
-    key = np.sort(source.astype(np.int64) * num_nodes + target)  # 0.4 s on COLLAB, where np.unique takes 50
-    key = key[np.diff(key, prepend=-1) > 0]
-    source, target = (key // num_nodes).astype(np.int32), (key % num_nodes).astype(np.int32)
-    reverse = np.sort(target.astype(np.int64) * num_nodes + source)
-    if not np.array_equal(key, reverse):
-        lonely = np.setdiff1d(key, reverse)[0]
-        edge = [int(lonely // num_nodes), int(lonely % num_nodes)]
-        line = int((pairs == edge).all(1).argmax())
-        numbers = tuple(node + 1 for node in edge)
-        raise ValueError(
-            f"{file}, line {line + 1}: edge {numbers} is there in one direction only; is the file cut off?"
-        )
-    loop = source == target
-    looped = source[loop].astype(np.int64) if loop.any() else None
-    source, target = source[~loop], target[~loop]
-    edge_ptr = np.concatenate([[0], np.cumsum(np.bincount(graph[source], minlength=len(node_ptr) - 1))])
-    offset = node_ptr[graph[source]].astype(np.int32)
-    return np.stack([source - offset, target - offset]), edge_ptr, looped
+    return pairs
