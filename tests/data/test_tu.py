@@ -153,7 +153,7 @@ def test_a_zip_that_is_cut_off(tmp_path: Path) -> None:
 def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no data set TINY in .*: expected TINY\.zip"):
         load("TINY", tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"nowhere is no folder; it should have TINY\.zip"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere does not exist; it should have TINY\.zip"):
         load("TINY", tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match=r"no data set tinny in .*; did you mean TINY\?"):
         load("tinny", write(tmp_path))

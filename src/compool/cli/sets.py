@@ -27,7 +27,7 @@ def list_datasets(
     from compool.data import paper, tu
 
     if data is not None and not data.is_dir():
-        raise stop(f"--data {data} is no folder")
+        raise stop(f"--data {data} is not a folder")
     in_folder = set(tu.available(data)) if data is not None else set()
     cached = set(tu.available(tu.cache_folder()))
     rows: list[dict[str, Any]] = []

@@ -1,7 +1,7 @@
 """Graphs of PyG as the flat arrays of a set."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,7 +64,8 @@ def arrays_of(graphs: Iterable[Any], to_undirected: bool = False) -> dict[str, A
         graph = int(np.searchsorted(node_ptr, error.edge[0], side="right")) - 1
         pair = tuple(int(node - node_ptr[graph]) for node in error.edge)
         raise ValueError(
-            f"graph {graph} has the edge {pair} in one direction only; to_undirected=True adds the other"
+            f"graph {graph} has the edge {pair} in one direction only; "
+            "GraphSet.from_data(graphs, to_undirected=True) adds the other"
         ) from None
     labels, attributes = _labels_or_attributes(_joined("x", [graph.x for graph in read]))
     if edges.rows is not None and edge_attr is not None:
@@ -79,11 +80,13 @@ def arrays_of(graphs: Iterable[Any], to_undirected: bool = False) -> dict[str, A
 
 def _listed(graphs: Any) -> list[Any]:
     """The graphs as a list: neither a single graph, nor batches, nor none."""
-    kind = type(graphs).__name__
-    if hasattr(graphs, "to_data_list") and not isinstance(graphs, Sequence):
+    of_type, kind = type(graphs), type(graphs).__name__  # not of the object: datasets pass attributes of Data on
+    if hasattr(of_type, "to_data_list"):
         raise ValueError(f"graphs must be a list of Data or a dataset, got one {kind}; use its to_data_list()")
-    if hasattr(graphs, "edge_index") or isinstance(graphs, str | dict) or not hasattr(graphs, "__iter__"):
+    if hasattr(of_type, "edge_index") or hasattr(of_type, "node_types"):
         raise ValueError(f"graphs must be a list of Data or a dataset, got one {kind}; put it in a list")
+    if isinstance(graphs, str | dict) or not (hasattr(graphs, "__iter__") or hasattr(graphs, "__getitem__")):
+        raise ValueError(f"graphs must be a list of torch_geometric.data.Data or a dataset, got {kind}")
     listed = list(graphs)
     if not listed:
         raise ValueError("graphs must have at least one graph, got none")

@@ -237,12 +237,18 @@ class GraphSet:
             "task": self.task,
         }
 
+    @property
+    def target_text(self) -> str:
+        """How many classes or targets there are, in words."""
+        if self.task == "classification":
+            return f"{self.num_classes} classes"
+        return f"{self.num_targets} target{'s' * (self.num_targets > 1)} ({self.task})"
+
     def __repr__(self) -> str:
         parts = [repr(self.name), f"{len(self)} graphs", f"{self.num_features} features ({self._features.kind})"]
         if self.num_edge_features:
             parts.append(f"{self.num_edge_features} edge features")
-        is_classes = self.task == "classification"
-        parts.append(f"{self.num_classes} classes" if is_classes else f"{self.num_targets} targets ({self.task})")
+        parts.append(self.target_text)
         return f"GraphSet({', '.join(parts)})"
 
     def __len__(self) -> int:

@@ -4,7 +4,6 @@ import difflib
 import json
 import logging
 import os
-import re
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -17,19 +16,24 @@ from numpy.typing import NDArray
 from compool.data._archive import Archive, DamagedError
 from compool.data._edges import OneDirectionError, order_edges
 from compool.data._text import Stream, read_floats, read_integers
+from compool.data.conversion import check_name
 from compool.data.graph_set import GraphSet
+from compool.data.paper import TU_NAMES
 
 _log = logging.getLogger(__name__)
 _SUFFIXES = (
     *("A", "graph_indicator", "graph_labels", "graph_attributes"),
     *("node_labels", "node_attributes", "edge_labels", "edge_attributes"),
 )
-READER = 2  # raised when more of the files is read: what an older version cached is then parsed again
+_READER = "reader 2;"  # changes when more of the files is read: what an older version cached is then parsed again
 _Read = Callable[[str], Stream | None]  # of a suffix such as "A": the bytes of NAME_A.txt, or None
 
 
-def load(name: str, data: Path | str | None = None) -> GraphSet:
-    """Load a set by name.
+def load(name: str, data: Path | str | None = None, variant: str = "paper") -> GraphSet:
+    """Load a set by name: of the TU collection, or one that :meth:`GraphSet.save` wrote.
+
+    ``"PROTEINS"`` is the paper's set, as in studies: the TU set PROTEINS_full, whose nodes have 29 attributes. The TU
+    set of that very name, whose nodes have one, is ``load("PROTEINS", variant="tu")``.
 
     It is parsed once and cached in a file, ``NAME.npz``, in the folder that the variable ``COMPOOL_CACHE`` names, or
     ``~/.cache/compool``. That file can be copied elsewhere and replaces the set there. A damaged cache file is rebuilt;
@@ -39,16 +43,41 @@ def load(name: str, data: Path | str | None = None) -> GraphSet:
     the variable ``COMPOOL_MAX_UNPACKED_MB`` allows as much.
 
     Args:
-        name: as in the TU collection, for instance ``"NCI1"``.
+        name: for instance ``"NCI1"``.
         data: a folder with ``NAME.npz``, ``NAME.zip``, a folder ``NAME`` with the text files, or PyG's ``NAME/raw``. By
             default, what the cache has, or else PyG downloads it.
+        variant: ``"paper"``: the set that the paper gives this name; ``"tu"``: the TU collection.
+
+    Example:
+        >>> from compool.data import communities
+        >>> communities(9).save(getfixture("tmp_path") / "communities.npz")
+        >>> load("communities", getfixture("tmp_path"))
+        GraphSet('communities', 9 graphs, 4 features (labels), 3 classes)
     """
-    if not re.fullmatch(r"[\w.+-]+", name) or name.startswith("."):
-        raise ValueError(f"a data set's name has letters, digits and . _ + - only; got {name!r}")
+    if variant not in ("paper", "tu"):
+        raise ValueError(f"variant must be 'paper' or 'tu', got {variant!r}")
+    given, name = check_name(name), TU_NAMES.get(name, name) if variant == "paper" else name
+    try:
+        return _load(name, data)
+    except FileNotFoundError as error:
+        if given == name:
+            raise
+        raise FileNotFoundError(f"{error}; {given} means {name} here, variant='tu' loads {given} itself") from None
+
+
+def _load(name: str, data: Path | str | None) -> GraphSet:
     cached = cache_folder() / f"{name}.npz"
     if data is None:
         if os.path.exists(cached):  # Path.exists raises where the folder must not be read
-            return GraphSet.open(cached)[0]
+            graphs, about = GraphSet.open(cached)
+            if not about.get("source", _READER).startswith(_READER):
+                _log.warning(
+                    "%s is from an earlier version, without edge labels: delete it, or name the folder of %s once, "
+                    "to read them",
+                    cached,
+                    name,
+                )
+            return graphs
         with tempfile.TemporaryDirectory(prefix="compool-") as folder:
             return _cached(name, _download(name, Path(folder)), cached)
     return _cached(name, find_source(name, Path(data)), cached)
@@ -62,8 +91,6 @@ def _cached(name: str, source: Path, cached: Path) -> GraphSet:
     try:
         graphs, about = GraphSet.open(cached)
         if about.get("source") == signature:
-            if "summary" not in about:  # of an older version
-                _save(graphs, cached, source)
             return graphs
     except (ValueError, OSError):
         pass  # missing, of another format, or damaged: rebuilt from the source
@@ -96,7 +123,7 @@ def summary(name: str, data: Path | None = None) -> dict[str, Any]:
             return dict(json.loads(notes["summary"]))
     except (ValueError, OSError):
         pass  # not cached, or damaged
-    return load(name, data).summary
+    return load(name, data, "tu").summary
 
 
 def cache_folder() -> Path:
@@ -113,7 +140,9 @@ def find_source(name: str, data: Path) -> Path:
         if (folder / f"{name}_A.txt").is_file():
             return folder
     if not data.is_dir():
-        raise FileNotFoundError(f"{data} is no folder; it should have {name}.zip, {name}.npz or {name}/{name}_A.txt")
+        raise FileNotFoundError(
+            f"Folder {data} does not exist; it should have {name}.zip, {name}.npz or {name}/{name}_A.txt"
+        )
     known = {known_name.lower(): known_name for known_name in available(data)}
     near = difflib.get_close_matches(name.lower(), known, 1)
     hint = f"; did you mean {known[near[0]]}?" if near else ""
@@ -145,9 +174,7 @@ def _download(name: str, folder: Path) -> Path:
 
 def _signature(source: Path) -> str:
     files = sorted(source.glob("*.txt")) if source.is_dir() else [source]
-    return f"reader {READER};" + ";".join(
-        f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files
-    )
+    return _READER + ";".join(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)
 
 
 def parse(name: str, source: Path) -> GraphSet:
