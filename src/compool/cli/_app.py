@@ -41,7 +41,12 @@ app = typer.Typer(
 
 DataFolder = Annotated[
     Path | None,
-    typer.Option("--data", envvar="COMPOOL_DATA", help="Folder with data sets.", show_default=False),
+    typer.Option(
+        "--data",
+        envvar="COMPOOL_DATA",
+        help="Folder with data sets; or a saved set, NAME.npz; or FILE.py:FUNCTION, which returns graphs of PyG.",
+        show_default=False,
+    ),
 ]
 
 

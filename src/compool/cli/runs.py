@@ -65,12 +65,14 @@ def run_study(
     from rich.console import Console
 
     from compool import study
+    from compool.cli._data import find_data
     from compool.cli.pages import report_with_status
     from compool.study import checkpoint
     from compool.study.recipe import METHODS
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill`, or the end of a job, is as good as Ctrl-C
-    names = datasets or ["communities"]
+    source = find_data(data)
+    names = source.datasets(datasets, "communities")
     methods = [text.strip() for text in ",".join(method or METHODS).split(",") if text.strip()]
     num_wanted = (20 if names == ["communities"] else 100) if num_replicas is None else num_replicas
     changes = [*(settings or ()), *([] if epochs is None else [f"epochs={epochs}"])]
@@ -88,7 +90,7 @@ def run_study(
                 resources = cluster.cluster_resources(device, workers)
             else:
                 resources = study.local_resources(device, workers)
-            plan = study.plan(chosen, num_wanted, seed, store, data, resources, block)
+            plan = study.plan(chosen, num_wanted, seed, store, source.folder, resources, block, print)
             todo = sum(len(planned.replicas) for planned in plan)
             begun = sum(planned.epochs_done > 0 for planned in plan)
             print(
@@ -115,7 +117,7 @@ def run_study(
         trained_by = list({variant.method for variant in chosen})
         Console().print(_summary(list(study.Store(store).runs(trained_on, trained_by, curves=False))))
         if with_report:
-            print(f"report: {report_with_status(store, None, data, False)[1]}")
+            print(f"report: {report_with_status(store, None, source.folder, False)[1]}")
     except KeyboardInterrupt:
         noted = any(planned.checkpoint and planned.checkpoint.exists() for planned in plan)
         kept = f", those under way in {checkpoint.folder_of(store)}" if noted else ""

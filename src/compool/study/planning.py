@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from compool import data
 from compool.study import checkpoint
 from compool.study.machine import free_memory, has_gpu_driver, num_cpus
-from compool.study.recipe import Recipe
+from compool.study.recipe import METHODS, REPLACEMENTS, Recipe
 from compool.study.store import Store
 
 _log = logging.getLogger(__name__)
@@ -125,7 +125,28 @@ def local_resources(device: str = "auto", workers: int | None = None) -> Resourc
 def load_data(recipe: Recipe, folder: Path | None) -> data.GraphSet:
     """The data set of a recipe."""
     name = recipe.files or recipe.dataset
-    return data.generate(name) if data.is_generated(name) else data.load(name, folder)
+    return data.generate(name) if data.is_generated(name) else data.load(name, folder, "tu")
+
+
+def describe_data(recipe: Recipe, graphs: data.GraphSet) -> str:
+    """What a recipe makes of its data set, in one line.
+
+    Example:
+        >>> from compool.study import recipe
+        >>> describe_data(recipe("gin", "communities"), data.communities(9))
+        'communities: 9 graphs, 3 classes; 4 node features from labels'
+    """
+    chosen, summary = data.features(graphs, recipe.features), graphs.summary
+    name = recipe.dataset if graphs.name == recipe.dataset else f"{recipe.dataset} (the set {graphs.name})"
+    auto = " (features=auto)" if recipe.features == "auto" else ""
+    kinds = [("node_attributes", "attributes"), ("node_labels", "labels")]
+    if recipe.method in (*METHODS, *REPLACEMENTS):
+        kinds += [("edge_attributes", ""), ("edge_labels", "")]
+    unused = [f"{summary[key]} {key.replace('_', ' ')}" for key, kind in kinds if summary[key] and kind != chosen.kind]
+    return (
+        f"{name}: {len(graphs):,} graphs, {graphs.target_text}; {chosen.width} node features from {chosen.kind}{auto}"
+        + (f"; not used: {', '.join(unused)}" if unused else "")
+    )
 
 
 def splits(recipe: Recipe, graphs: data.GraphSet, seed: int, replicas: Sequence[int]) -> list[data.Split]:
@@ -205,6 +226,7 @@ def plan(
     folder: Path | None = None,
     resources: Resources | None = None,
     size: int | None = None,
+    on_data: Callable[[str], None] | None = None,
 ) -> list[Block]:
     """The blocks of the missing runs of `num_replicas` replicas of each recipe.
 
@@ -220,6 +242,7 @@ def plan(
         resources: what to train on; by default, this machine.
         size: the largest number of replicas per block; by default what fits in memory, and few enough to keep all
             workers busy.
+        on_data: called with a description of each data set as the recipes use it.
     """
     for name, value in (("replicas", num_replicas), ("block", size)):
         if value is not None and value < 1:
@@ -237,9 +260,12 @@ def plan(
     interrupted = checkpoint.interrupted(checkpoint_folder, seed, device) if checkpoint_folder else []
     if size is not None:  # interrupted blocks may be too large
         interrupted = [unfinished for unfinished in interrupted if len(unfinished.members) <= size]
-    blocks, checksums = list[Block](), dict[str, str]()
+    blocks, checksums, described = list[Block](), dict[str, str](), set[str]()
     for group in groups.values():
         graphs = load_data(group[0], folder)
+        if on_data is not None and (text := describe_data(group[0], graphs)) not in described:
+            on_data(text)
+            described.add(text)
         features, own_source, note = data.features(graphs, group[0].features), "", ""
         sized, group_size = group[0], size
         if sized.own_network:
