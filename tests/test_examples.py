@@ -65,9 +65,9 @@ def test_weights_and_biases_says_what_to_install(
         ("node_classification.py", ["--data", "nowhere"], "has no Cora: expected ind.cora.x and its companions there"),
         ("node_classification.py", [], "name the folder that has Planetoid/ind.cora.x"),
         ("expressiveness.py", [], "name the folder that has EXP.zip and CEXP.zip"),
-        ("expressiveness.py", ["--data", "nowhere"], "nowhere is no folder; it should have EXP.zip"),
-        ("readouts.py", ["--data", "nowhere"], "nowhere is no folder; it should have MUTAG.zip"),
-        ("thresholds.py", ["--data", "nowhere", "--set", "MUTAG"], "nowhere is no folder; it should have MUTAG.zip"),
+        ("expressiveness.py", ["--data", "nowhere"], "nowhere does not exist; it should have EXP.zip"),
+        ("readouts.py", ["--data", "nowhere"], "nowhere does not exist; it should have MUTAG.zip"),
+        ("thresholds.py", ["--data", "nowhere", "--set", "MUTAG"], "nowhere does not exist; it should have MUTAG.zip"),
     ],
 )
 def test_missing_data_is_one_line(

@@ -18,6 +18,9 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
 
+TRAINED = ("CPCL", "CCPCCPCLL", "all, symmetric", "PCL", "GIN", "SSESSESLL", "GTGAGLL, jump")
+TRAINED += ("PCPL, similarity", "CEPL, mean", "CPCL, sum")
+
 
 @pytest.mark.parametrize("kind", ["attributes", "labels", "one"])
 @pytest.mark.parametrize("name", NETWORKS)
@@ -42,7 +45,7 @@ def test_equals_the_cpu(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("spare", [0.1, -0.3])
-@pytest.mark.parametrize("name", ["CPCL", "CCPCCPCLL", "all, symmetric", "PCL", "GIN", "SSESSESLL", "GTGAGLL, jump"])
+@pytest.mark.parametrize("name", TRAINED)
 @pytest.mark.parametrize("kind", ["attributes", "labels", "one"])
 def test_training_equals_the_cpu_s(name: str, kind: str, spare: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Captured on the GPU, again and again where there is more capacity than needed, or less; also with a replica that

@@ -1,5 +1,7 @@
 """R networks as one against the same networks one by one: logits, gradients, and one taken out again."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -28,7 +30,7 @@ NETWORKS = {
 }
 
 
-NOT_STATIC = ("CPCL, learned", "PCPL, similarity", "CEPL, mean", "CPCL, sum")
+NOT_STATIC = ("CPCL, learned",)
 
 
 @pytest.mark.parametrize("kind", ["attributes", "labels", "one"])
@@ -128,10 +130,10 @@ def test_padding_changes_nothing(name: str, kind: str, backend: str) -> None:
     capacity = source.capacity(ids.unsqueeze(0))
     results = []
     for size in (None, capacity, replicas.union.Capacity(capacity.nodes + 7, capacity.edges + 9)):
-        logits, kept, _ = stack(*source.union(ids, key, size))
-        stack.zero_grad()
+        copy = deepcopy(stack)
+        logits, kept, _ = copy(*source.union(ids, key, size))
         logits.square().sum().backward()
-        grads = [parameter.grad.clone() for parameter in stack.parameters() if parameter.grad is not None]
-        results.append([logits.detach(), *kept, *grads])
+        grads = [parameter.grad for parameter in copy.parameters() if parameter.grad is not None]
+        results.append([logits.detach(), *kept, *grads, *copy.buffers()])
     for other in results[1:]:
         torch.testing.assert_close(other, results[0])

@@ -21,6 +21,8 @@ MAKE = {
     "SESL": lambda dropout: nn.Network("SESL", 5, 8, 2, dropout),
     "GIN": lambda dropout: nn.GIN(5, 8, 2, dropout),
     "GPGL": lambda dropout: nn.Network("GPGL", 5, 8, 2, dropout),
+    "CPCL, similarity": lambda dropout: nn.Network("CPCL", 5, 8, 2, dropout, scorer="similarity", reduce="mean"),
+    "GPPL, sum": lambda dropout: nn.Network("GPPL", 5, 8, 2, dropout, scorer="similarity", reduce="sum"),
 }
 
 

@@ -111,7 +111,7 @@ def test_lines_with_cells_too_many_or_too_few(tmp_path: Path) -> None:
     path.write_text(f"{text},more,cells\n")
     with pytest.raises(ValueError, match=r"runs.csv, line 2: there are 2 cells more than columns"):
         read_csv(path)
-    path.write_text(text.rsplit(",", 2)[0])
+    path.write_text(text.rsplit(",", 3)[0])
     with pytest.raises(ValueError, match=r"runs.csv, line 2: train_graphs is missing: the line ends before it"):
         read_csv(path)
 

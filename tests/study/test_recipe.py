@@ -125,7 +125,10 @@ def test_changes_and_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": "magic"}, "method must be one of component, edgepool, gin, none, topk, sag, edge; got 'magic'"),
+        (
+            {"method": "magic"},
+            "method must be one of component, edgepool, gin, none, topk, sag, edge, or FILE.py:CLASS; got 'magic'",
+        ),
         ({"name": "slow"}, "component on NCI1 has no recipe 'slow'; there are fast, paper"),
         ({"optimizer": "sgd"}, "optimizer must be one of adam, adamw; got 'sgd'"),
         ({"batch": 0}, "batch must be a whole number of at least 1, got 0"),

@@ -35,13 +35,14 @@ def report_study(
     """Write tables, figures, and a page that needs no network, from the runs of a study."""
     from rich.console import Console
 
+    from compool.cli._data import find_data
     from compool.report import formats, tables
 
     if not store.exists():
         raise stop(f"--store {store} is not there; compool run makes one")
     if out is not None and out.exists() and not out.is_dir():
         raise stop(f"--out {out} is no folder")
-    study, path = report_with_status(store, out, data, graphs, pick)
+    study, path = report_with_status(store, out, find_data(data).folder, graphs, pick)
     console = Console() if Console().is_terminal else Console(width=160)
     for table in tables.tables(study):
         if table.rows:
@@ -100,6 +101,7 @@ def show_graph(
     again, once, and its network kept beside the store. Without a study or a model, four replicas are trained by the
     data set's recipe, and the best in validation is shown. Before it trains, the command says why.
     """
+    from compool.cli._data import find_data
     from compool.cli._display import Display
     from compool.report import networks, plotting
     from compool.report.write import save_graph
@@ -112,10 +114,14 @@ def show_graph(
     for option, path in (("--store", store), ("--model", model)):
         if path is not None and not path.exists():
             raise stop(f"{option} {path} is not there")
+    source = find_data(data)
+    source.datasets([dataset], dataset)
     try:
         with Display("loading") as display:
             callbacks = (display.on_training, display.on_epoch)
-            graph = networks.inspect_trained(dataset, index, store, model, recipe, replica, threshold, data, *callbacks)
+            graph = networks.inspect_trained(
+                dataset, index, store, model, recipe, replica, threshold, source.folder, *callbacks
+            )
             display.status("drawing")
             save_graph(graph, target)
     except KeyboardInterrupt:

@@ -26,7 +26,8 @@ def run_study(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="Methods, with commas between; also none, topk, sag and edge, for comparison.",
+            help="Methods, with commas between; also none, topk, sag and edge, for comparison, and FILE.py:CLASS or "
+            "MODULE:CLASS for a network of your own.",
             show_default="component,edgepool,gin",
         ),
     ] = None,
@@ -78,13 +79,15 @@ def run_study(
     from rich.console import Console
 
     from compool import study
+    from compool.cli._data import find_data
     from compool.cli.pages import report_with_status
     from compool.study import checkpoint
     from compool.study.logs import LOG_KINDS, log_folder, open_logs, require_logs
     from compool.study.recipe import METHODS
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill`, or the end of a job, is as good as Ctrl-C
-    names = datasets or ["communities"]
+    source = find_data(data)
+    names = source.datasets(datasets, "communities")
     methods = _listed(method or METHODS)
     num_wanted = (20 if names == ["communities"] else 100) if num_replicas is None else num_replicas
     changes = [*(settings or ()), *([] if epochs is None else [f"epochs={epochs}"])]
@@ -106,7 +109,7 @@ def run_study(
                 resources = cluster.cluster_resources(device, workers)
             else:
                 resources = study.local_resources(device, workers)
-            plan = study.plan(chosen, num_wanted, seed, store, data, resources, block)
+            plan = study.plan(chosen, num_wanted, seed, store, source.folder, resources, block, print)
             plan = [replace(planned, keep_weights=weights) for planned in plan]
             todo = sum(len(planned.replicas) for planned in plan)
             begun = sum(planned.epochs_done > 0 for planned in plan)
@@ -117,7 +120,8 @@ def run_study(
             if dry_run:
                 for planned in plan:
                     done = f", {planned.epochs_done} of them done" if planned.epochs_done else ""
-                    replicas = f"{len(planned.replicas)} replicas on {planned.device}"
+                    note = f", {planned.note}" if planned.note else ""
+                    replicas = f"{len(planned.replicas)} replicas on {planned.device}{note}"
                     print(f"{planned.name}: {replicas}, {planned.recipe.epochs} epochs{done}")
                 return
             if plan:
@@ -136,11 +140,12 @@ def run_study(
             else:
                 checkpoint.remove_stored(checkpoint.folder_of(store), study.Store(store))
         trained_on = list({variant.dataset for variant in chosen})
-        Console().print(_summary(list(study.Store(store).runs(trained_on, methods, curves=False))))
+        trained_by = list({variant.method for variant in chosen})
+        Console().print(_summary(list(study.Store(store).runs(trained_on, trained_by, curves=False))))
         if plan and log_kinds:
             print(f"logs: {log_folder(store)}")
         if with_report:
-            print(f"report: {report_with_status(store, None, data, False)[1]}")
+            print(f"report: {report_with_status(store, None, source.folder, False)[1]}")
     except KeyboardInterrupt:
         noted = any(planned.checkpoint and planned.checkpoint.exists() for planned in plan)
         kept = f", those under way in {checkpoint.folder_of(store)}" if noted else ""

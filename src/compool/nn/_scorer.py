@@ -12,11 +12,20 @@ from compool.ops._checks import check_activated, check_range
 from compool.ops.score import score_and_pass
 
 Scorer = str | torch.nn.Module
+OFFSET_GAIN = 0.1  # how far the running threshold moves if all nodes were kept where none should be
 SIMILARITY_BIAS = 1.0  # at first, edges merge whose ends are closer than average by up to a standard deviation more
+
+
+def offset_gain(num_batches: Tensor) -> Tensor:
+    """How far the running threshold moves per share of nodes: far at first, then by :data:`OFFSET_GAIN`."""
+    return num_batches.clamp(min=1).reciprocal().clamp(min=OFFSET_GAIN)
 
 
 class EdgeScorer(torch.nn.Module):
     """What the layers that score edges have in common: :math:`S_{ij} = σ(ψ(x_i, x_j, e_{ij}) + b)`."""
+
+    offset: Tensor | None
+    num_batches_tracked: Tensor
 
     def __init__(
         self,
@@ -42,6 +51,7 @@ class EdgeScorer(torch.nn.Module):
         self.in_channels, self.score, self.edge_dim = in_channels, score, edge_dim
         self.symmetric = symmetric or scorer == "similarity"
         self.scorer = scorer if isinstance(scorer, torch.nn.Module) else None
+        self.register_buffer("offset", None)
         self.lin_edge: torch.nn.Linear | None = None
         self.similarity: Similarity | None = None
         if self.scorer is not None:
@@ -59,8 +69,16 @@ class EdgeScorer(torch.nn.Module):
         r"""The function :math:`\sigma`."""
         return activation(self.score)
 
+    @property
+    def _bias(self) -> Tensor:
+        """The bias of raw scores, from which the running threshold is subtracted."""
+        return self.lin.bias if self.offset is None else self.lin.bias - self.offset.to(self.lin.bias.dtype)
+
     def reset_parameters(self) -> None:
-        """Draw the scorer's weights anew."""
+        """Draw the scorer's weights anew, and forget the running threshold."""
+        if self.offset is not None:
+            self.offset.zero_()
+            self.num_batches_tracked.zero_()
         if self.scorer is not None:
             for module in self.scorer.modules():
                 if callable(reset := getattr(module, "reset_parameters", None)):
@@ -88,7 +106,7 @@ class EdgeScorer(torch.nn.Module):
         if self.similarity is not None:
             alike = self.similarity(x, edge_index)
             term = alike if term is None else term + alike
-        scorer = (self.lin.weight, self.lin.bias, self.activation)
+        scorer = (self.lin.weight, self._bias, self.activation)
         return score_and_pass(x, edge_index, *scorer, dropout, self.symmetric, term)
 
     def _score_by_module(
@@ -100,5 +118,6 @@ class EdgeScorer(torch.nn.Module):
         if isinstance(raw, Tensor) and raw.dim() == 2 and raw.size(1) == 1:
             raw = raw.squeeze(1)
         check_activated(raw, x[:, 0][edge_index[0]], "scorer")
+        raw = raw if self.offset is None else raw - self.offset.to(raw.dtype)
         raw = torch.nn.functional.dropout(raw, dropout) if dropout else raw
         return self.activation(raw.to(torch.promote_types(x.dtype, torch.float32)))

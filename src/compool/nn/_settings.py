@@ -47,18 +47,26 @@ def check_threshold(score: Score, threshold: float | None) -> float:
     return float(threshold)
 
 
-def check_budget(threshold: float | None, quantile: float | None, ratio: float | None, max_size: int | None) -> None:
+def check_budget(
+    threshold: float | None,
+    quantile: float | None,
+    ratio: float | None,
+    max_size: int | None,
+    target_ratio: float | None = None,
+) -> None:
     """There may be at most one budget, and no threshold beside a budget that replaces it."""
-    given = {"quantile": quantile, "ratio": ratio, "max_size": max_size}
+    given = {"quantile": quantile, "ratio": ratio, "max_size": max_size, "target_ratio": target_ratio}
     chosen = [f"{name}={value}" for name, value in given.items() if value is not None]
     if len(chosen) > 1:
-        raise ValueError(f"choose one of quantile, ratio and max_size; got {' and '.join(chosen)}")
-    if threshold is not None and (quantile is not None or ratio is not None):
+        raise ValueError(f"choose one of quantile, ratio, max_size and target_ratio; got {' and '.join(chosen)}")
+    if threshold is not None and chosen and max_size is None:
         raise ValueError(f"{chosen[0]} stands in place of a threshold; choose one, got threshold={threshold} too")
     if quantile is not None and not 0 <= quantile <= 1:
         raise ValueError(f"quantile must lie in 0..1, got {quantile}")
     if ratio is not None and not 0 < ratio <= 1:
         raise ValueError(f"ratio must be above 0 and at most 1, got {ratio}")
+    if target_ratio is not None and not 0 < target_ratio < 1:
+        raise ValueError(f"target_ratio must be above 0 and below 1, got {target_ratio}")
     if max_size is not None and not (isinstance(max_size, int) and max_size >= 1):
         raise ValueError(f"max_size must be a whole number, at least 1; got {max_size}")
 

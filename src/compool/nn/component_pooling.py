@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from compool import ops
-from compool.nn._scorer import EdgeScorer, Scorer
+from compool.nn._scorer import EdgeScorer, Scorer, offset_gain
 from compool.nn._settings import Score, check_budget, check_reduce, check_threshold, highest_score, score_name
 from compool.nn.pooled import Assigned, Pooled
 from compool.ops._checks import check_inputs
@@ -50,6 +50,9 @@ class ComponentPooling(EdgeScorer):
             :func:`~compool.ops.select_ratio`.
         max_size: how many nodes a supernode may have: the edges above the threshold are merged highest scores first,
             as far as no supernode gets larger; see :func:`~compool.ops.select_max_size`.
+        target_ratio: keep this share of the nodes on average: a running threshold on raw scores, the `offset`, moves a
+            little in each training step, down if too many nodes were kept and up if too few. In evaluation it is
+            fixed. So a layer neither merges nothing nor everything, while single graphs may differ.
         edge_dim: size of each edge's features, which the score then sees too, :math:`\psi(x_i, x_j, e_{ij})`.
         edge_reduce: what the features of an edge between supernodes are made of: the ``"sum"``, ``"mean"`` or ``"max"``
             of those of the edges that it stands for; or their ``"multiplicity"``: how many there are, where each edge
@@ -86,6 +89,7 @@ class ComponentPooling(EdgeScorer):
         edge_reduce: str = "sum",
         scorer: Scorer = "linear",
         reduce: str = "score",
+        target_ratio: float | None = None,
     ) -> None:
         super().__init__(in_channels, score, symmetric, edge_dim, scorer)
         if weights not in ("merged", "all"):
@@ -96,7 +100,7 @@ class ComponentPooling(EdgeScorer):
             raise ValueError(f"edge_reduce must be one of {', '.join(map(repr, _REDUCES))}; got {edge_reduce!r}")
         if edge_dim is not None and edge_reduce == "multiplicity":
             raise ValueError(f"edge_reduce='multiplicity' is for edges without features, but edge_dim is {edge_dim}")
-        check_budget(threshold, quantile, ratio, max_size)
+        check_budget(threshold, quantile, ratio, max_size, target_ratio)
         check_reduce(reduce, weights, self.score, threshold)
         if reduce == "graded" and (quantile is not None or ratio is not None):
             raise ValueError("reduce='graded' grades scores from a threshold on; it does not go with quantile or ratio")
@@ -106,6 +110,10 @@ class ComponentPooling(EdgeScorer):
         self.dropout = dropout
         self.self_loops = self_loops
         self.edge_reduce = edge_reduce
+        self.target_ratio = target_ratio
+        if target_ratio is not None:
+            self.offset = torch.zeros(1)
+            self.register_buffer("num_batches_tracked", torch.zeros((), dtype=torch.long))
         self._num_idle_steps, self._idle_state, self._has_warned = 0, "", False
 
     def forward(
@@ -119,13 +127,7 @@ class ComponentPooling(EdgeScorer):
             batch: the graph of each node [N], sorted; by default all nodes are of one graph.
             edge_attr: features of the edges, [E, edge_dim] if the layer has an `edge_dim`, else [E] or [E, any].
         """
-        out = self._pool(x, edge_index, batch, edge_attr)
-        if self.training and not torch.compiler.is_compiling():
-            if out.x.size(0) == x.size(0) or not out.edge_index.size(1):
-                self._count_idle_step("nothing" if out.x.size(0) == x.size(0) else "everything")
-            else:
-                self._idle_state, self._num_idle_steps = "", 0
-        return out
+        return self._pool(x, edge_index, batch, edge_attr)
 
     def _count_idle_step(self, state: str) -> None:
         """Warn once if the layer merges nothing, or everything, for many steps in a row: then it does not learn."""
@@ -158,7 +160,7 @@ class ComponentPooling(EdgeScorer):
                 x,
                 edge_index,
                 self.lin.weight,
-                self.lin.bias,
+                self._bias,
                 batch,
                 str(self.score),
                 self.threshold,
@@ -167,7 +169,7 @@ class ComponentPooling(EdgeScorer):
                 per_member,
                 self.ratio,
             )
-            return Pooled(x, edge_index, batch, cluster, edge_score, None, *fine)
+            return self._observed(Pooled(x, edge_index, batch, cluster, edge_score, None, *fine), num_nodes)
         edge_index = edge_index.contiguous()  # once, as most of the steps need it
         edge_score, x = self._score(x, edge_index, edge_attr, dropout)
         coarse = self._coarsen(edge_score, edge_index, num_nodes, batch)
@@ -180,7 +182,25 @@ class ComponentPooling(EdgeScorer):
         else:
             x = ops.merge_all(x, edge_score, edge_index, coarse.counted, coarse.parts, per_member)
         coarse_attr = self._edge_attr(*fine, coarse, edge_score.dtype)
-        return Pooled(x, coarse.edge_index, coarse.batch, coarse.parts.cluster, edge_score, coarse_attr, *fine)
+        pooled = Pooled(x, coarse.edge_index, coarse.batch, coarse.parts.cluster, edge_score, coarse_attr, *fine)
+        return self._observed(pooled, num_nodes)
+
+    def _observed(self, pooled: Pooled, num_nodes: int) -> Pooled:
+        """In training, move the running threshold, and notice steps in which nothing merges, or everything."""
+        if not self.training:
+            return pooled
+        num_supernodes = pooled.x.size(0)
+        if self.target_ratio is not None:
+            with torch.no_grad():
+                self.num_batches_tracked += 1
+                missing = self.target_ratio - num_supernodes / max(num_nodes, 1)
+                self.offset += offset_gain(self.num_batches_tracked) * missing
+        if not torch.compiler.is_compiling():
+            if num_supernodes == num_nodes or not pooled.edge_index.size(1):
+                self._count_idle_step("nothing" if num_supernodes == num_nodes else "everything")
+            else:
+                self._idle_state, self._num_idle_steps = "", 0
+        return pooled
 
     def assign(
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, edge_attr: Tensor | None = None
@@ -269,6 +289,7 @@ class ComponentPooling(EdgeScorer):
         settings += ["self_loops=True"] if self.self_loops else []
         budgets = {"quantile": self.quantile, "ratio": self.ratio, "max_size": self.max_size}
         settings += [f"{name}={value:g}" for name, value in budgets.items() if value is not None]
+        settings += [f"target_ratio={self.target_ratio:g}"] if self.target_ratio is not None else []
         settings += [f"edge_dim={self.edge_dim}"] if self.edge_dim is not None else []
         settings += [f"edge_reduce={self.edge_reduce}"] if self.edge_reduce != "sum" else []
         settings += ["scorer=similarity"] if self.similarity is not None else []
@@ -284,4 +305,5 @@ def component_pooling(settings: "NetworkSettings", in_channels: int) -> Componen
     """The layer ``P`` of a network."""
     score = "hardtanh" if settings.scorer == "similarity" else "tanh"
     of_edges = (score, settings.threshold, settings.weights, settings.symmetric, settings.dropout)
-    return ComponentPooling(in_channels, *of_edges, scorer=settings.scorer, reduce=settings.reduce)
+    learned = {"scorer": settings.scorer, "reduce": settings.reduce, "target_ratio": settings.target_ratio}
+    return ComponentPooling(in_channels, *of_edges, **learned)

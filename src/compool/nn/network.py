@@ -59,6 +59,7 @@ class Network(torch.nn.Module):
 
         scorer: of component pooling: ``"linear"`` or ``"similarity"``, whose scores are cut off at ±1 instead of tanh.
         reduce: of component pooling: ``"score"``, ``"sum"``, ``"mean"`` or ``"graded"``.
+        target_ratio: of component pooling: the share of nodes to keep on average.
 
     Example:
         >>> network = Network("CPCL", in_channels=29, hidden=16, num_classes=2, dropout=0.1)
@@ -84,6 +85,7 @@ class Network(torch.nn.Module):
         squash: bool = False,
         scorer: str = "linear",
         reduce: str = "score",
+        target_ratio: float | None = None,
     ) -> None:
         super().__init__()
         self.settings = NetworkSettings(
@@ -101,6 +103,7 @@ class Network(torch.nn.Module):
             squash,
             scorer,
             reduce,
+            target_ratio,
         )
         self.letters, self.dropout, self.readout, self.jump = layers, dropout, readout, jump
         self.squash = squash and num_classes > 2

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from compool.nn._settings import check_reduce, check_threshold
+from compool.nn._settings import check_budget, check_reduce, check_threshold
 
 if TYPE_CHECKING:
     from compool.nn.network import GIN, Network
@@ -40,6 +40,7 @@ class NetworkSettings:
     squash: bool = False
     scorer: str = "linear"
     reduce: str = "score"
+    target_ratio: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.layers, str):
@@ -62,6 +63,7 @@ class NetworkSettings:
             if self.scorer not in ("linear", "similarity"):
                 raise ValueError(f"scorer must be 'linear' or 'similarity', got {self.scorer!r}")
             check_reduce(self.reduce, self.weights, "tanh", self.threshold)
+            check_budget(self.threshold, None, None, None, self.target_ratio)
 
     @property
     def widths(self) -> list[tuple[str, int, int]]:

@@ -8,8 +8,9 @@ from torch import Tensor
 from torch.nn import Module
 
 from compool import ops
+from compool.nn._scorer import offset_gain
 from compool.nn._settings import highest_score
-from compool.nn.similarity import EPSILON, MOMENTUM, Similarity, channel_weight
+from compool.nn.similarity import EPSILON, Similarity, channel_weight, moving_share
 from compool.replicas import kernels
 from compool.replicas.layers import StackedLinear, add, multiply, require_equal_settings, require_settings, stacked
 from compool.replicas.union import Union
@@ -63,10 +64,12 @@ class StackedComponentPooling(_Scorer):
     """R of :class:`compool.ComponentPooling`; threshold and dropout may differ."""
 
     threshold: Tensor
+    offset: Tensor
+    num_batches_tracked: Tensor
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__(layers)
-        require_equal_settings(layers, "score", "weights", "symmetric", "self_loops", "reduce")
+        require_equal_settings(layers, "score", "weights", "symmetric", "self_loops", "reduce", "target_ratio")
         require_settings(layers, quantile=None, ratio=None, max_size=None, edge_dim=None, scorer=None)
         layer = layers[0]
         self.activation, self.weights, self.reduce = layer.activation, layer.weights, layer.reduce
@@ -77,22 +80,36 @@ class StackedComponentPooling(_Scorer):
         self.symmetric, self.self_loops = layer.symmetric, layer.self_loops
         self.common_threshold = layer.threshold if len({layer.threshold for layer in layers}) == 1 else None
         self.register_buffer("threshold", torch.tensor([layer.threshold for layer in layers]), persistent=False)
+        self.target_ratio = layer.target_ratio
+        if self.target_ratio is not None:
+            for name in ("offset", "num_batches_tracked"):
+                self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
 
     @property
     def is_static(self) -> bool:
         """Whether unions may be padded, so that no size depends on what merges."""
-        return self.similarity is None and self.reduce == "score"
+        return bool(self.reduce != "graded")
 
     def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
         """[E]."""
         term = None if self.similarity is None else self.similarity(x, union)
+        if self.target_ratio is not None:
+            shift = self.offset.squeeze(1).index_select(0, union.edge_replica)
+            term = -shift if term is None else term - shift
         return self.dropped(x, union, key, term)
+
+    @torch.no_grad()
+    def _move_offset(self, before: Tensor, after: Tensor) -> None:
+        """Move each replica's running threshold, from its nodes before and after pooling [R]."""
+        self.num_batches_tracked += before > 0
+        missing = (self.target_ratio - after / before.clamp(min=1)) * (before > 0)
+        self.offset += (offset_gain(self.num_batches_tracked) * missing).unsqueeze(1)
 
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
         edge_index = union.edge_index
         if union.padded and not self.is_static:
-            raise ValueError("component pooling by similarity, or with another reduction, takes no padded unions")
+            raise ValueError("component pooling with reduce='graded' takes no padded unions")
         edge_score = self.activation(self.raw_score(x, union, key))
         excess, threshold = edge_score, self.common_threshold
         if threshold is None:
@@ -112,7 +129,10 @@ class StackedComponentPooling(_Scorer):
             x = ops.merge(x, edge_score, edge_index, merged, parts)
         else:
             x = ops.merge_all(x, edge_score, edge_index, counted, parts)
-        return x, union.coarse(edges, parts.first, self.self_loops, rows)
+        coarse_union = union.coarse(edges, parts.first, self.self_loops, rows)
+        if self.training and self.target_ratio is not None:
+            self._move_offset(union.ptr.diff(), coarse_union.ptr.diff())
+        return x, coarse_union
 
     def _node_weight(self, edge_score: Tensor, union: Union, merged: Tensor, parts: ops.Components) -> Tensor:
         """How much each node counts in its supernode [N]."""
@@ -141,26 +161,32 @@ class StackedSimilarity(Module):
 
     def forward(self, x: Tensor, union: Union) -> Tensor:
         """The term of each edge [E]."""
-        edge_index, of_edge = union.edge_index, union.edge_replica
+        edge_index = union.edge_index
         if self.training:
             counted = edge_index[0] != edge_index[1]
-            num_edges = torch.zeros_like(self.num_batches_tracked).index_add(0, of_edge, counted.long())
-            self.num_batches_tracked += num_edges > 0
-            share = self.num_batches_tracked.reciprocal().clamp(min=MOMENTUM) * (num_edges > 0)
-            share = share.unsqueeze(1).to(self.mean.dtype)
+            num_edges = _sum_by_replica(counted.to(self.variance.dtype), union)
+            self.num_batches_tracked += (num_edges > 0).squeeze(1)
+            share = (num_edges > 0) * moving_share(self.num_batches_tracked).unsqueeze(1).to(self.mean.dtype)
             self.mean.lerp_(ops.edge_moments(x, edge_index, counted, union.replica, union.replicas), share)
         distance = ops.edge_distance(x, edge_index, channel_weight(self.logit, self.mean), union.replica)
         if self.training:
-            self.variance.lerp_(_variance(distance.detach(), counted, num_edges, of_edge), share)
-        scale = (self.variance + EPSILON).rsqrt().squeeze(1)
-        return -((distance - 1) * scale.index_select(0, of_edge))
+            self.variance.lerp_(_variance(distance.detach(), counted, num_edges, union), share)
+        scale = (self.variance + EPSILON).rsqrt()
+        return -((distance - 1) * kernels.segment_repeat(scale, union.edge_ptr, distance.size(0)).squeeze(1))
 
 
-def _variance(distance: Tensor, counted: Tensor, num_edges: Tensor, of_edge: Tensor) -> Tensor:
+def _variance(distance: Tensor, counted: Tensor, num_edges: Tensor, union: Union) -> Tensor:
     """The variance of each replica's distances [R, 1], of the edges that count."""
-    total, zeros = num_edges.clamp(min=1).to(distance.dtype), torch.zeros_like(num_edges, dtype=distance.dtype)
-    mean = zeros.index_add(0, of_edge, distance * counted) / total
-    return (zeros.index_add(0, of_edge, (distance - mean[of_edge]).square() * counted) / total).unsqueeze(1)
+    total = num_edges.clamp(min=1)
+    mean = _sum_by_replica(distance * counted, union) / total
+    centred = distance - kernels.segment_repeat(mean, union.edge_ptr, distance.size(0)).squeeze(1)
+    return _sum_by_replica(centred.square() * counted, union) / total
+
+
+def _sum_by_replica(values: Tensor, union: Union) -> Tensor:
+    """The sum of what each replica's edges hold [R, 1], first by graph, as long segments take long on a GPU."""
+    sums = kernels.segment_sum(values.unsqueeze(1), union.row_ptr[union.graph_ptr])
+    return sums.view(union.replicas, sums.size(0) // union.replicas).sum(1, keepdim=True)
 
 
 class StackedEdgePooling(_Scorer):

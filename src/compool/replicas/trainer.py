@@ -16,6 +16,7 @@ from compool.replicas.adam import Adam
 from compool.replicas.captured import copy_into
 from compool.replicas.learner import ORDER_KEY, CapturedStep, Evaluation, Learner
 from compool.replicas.pooling import StackedComponentPooling
+from compool.replicas.single import SingleLearner
 from compool.replicas.stack import GINStack, NetworkStack
 from compool.replicas.union import Capacity, Graphs
 
@@ -96,18 +97,30 @@ def train(
         start: resume from here: what `save` was given by a training with the same arguments.
         save: called after each epoch but the last with its number and a function that makes a `start` of it.
     """
-    device = graphs.y.device
+    learner = Learner(stack, graphs, keys, Adam(stack, settings.lr, settings.weight_decay, settings.decoupled))
+    return train_learner(learner, splits, settings, on_epoch, start, save)
+
+
+def train_learner(
+    learner: Learner | SingleLearner,
+    splits: Sequence[Split],
+    settings: TrainingSettings,
+    on_epoch: Callable[[int, Curves], None] | None = None,
+    start: Mapping[str, Tensor] | None = None,
+    save: Callable[[int, Callable[[], dict[str, Tensor]]], None] | None = None,
+) -> Trained:
+    """Train the networks of a learner; the other arguments are those of :func:`train`."""
+    graphs, keys, device = learner.graphs, learner.keys, learner.keys.device
     train_ids, validation_ids, test_ids = (
         _padded([getattr(split, part) for split in splits], device) for part in ("train", "validation", "test")
     )
     train_ids = _padded_to_multiple(train_ids, settings.batch)
     size = _evaluation_size(max(validation_ids.size(1), test_ids.size(1)))
     held_out = [_padded_to_multiple(ids, size) for ids in (validation_ids, test_ids)]
-    learner = Learner(stack, graphs, keys, Adam(stack, settings.lr, settings.weight_decay, settings.decoupled))
     step: Callable[[Tensor], None] = learner.step
     evaluate: Callable[[Tensor], Evaluation] = learner.evaluate
     captured_steps: list[CapturedStep[Any]] = []
-    if _can_capture(stack, graphs):
+    if isinstance(learner, Learner) and _can_capture(learner.stack, graphs):
         step = CapturedStep(
             learner, learner.step, train_ids[:, : settings.batch], _step_capacity(graphs, train_ids, keys, settings)
         )
@@ -120,7 +133,7 @@ def train(
     num_graphs = (train_ids >= 0).sum(1).clamp(min=1)
     done = _resume(learner, best, start) if start else 0
     for epoch in range(done + 1, settings.epochs + 1):
-        learner.adam.set_lr(settings.lr * 0.5 ** ((epoch - 1) // settings.halve))
+        learner.set_lr(settings.lr * 0.5 ** ((epoch - 1) // settings.halve))
         learner.loss.zero_()
         before = (
             [tensor.detach().clone() for tensor in learner.state]
@@ -149,7 +162,7 @@ def train(
     return best
 
 
-def _saved(learner: Learner, best: Trained) -> dict[str, Tensor]:
+def _saved(learner: Learner | SingleLearner, best: Trained) -> dict[str, Tensor]:
     """Everything that is needed to resume after an epoch."""
     saved = {f"state.{index}": tensor for index, tensor in enumerate(learner.state)}
     saved |= {f"best.{name}": getattr(best, name) for name in BEST_FIELDS}
@@ -158,7 +171,7 @@ def _saved(learner: Learner, best: Trained) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu() for name, tensor in saved.items()}
 
 
-def _resume(learner: Learner, best: Trained, saved: Mapping[str, Tensor]) -> int:
+def _resume(learner: Learner | SingleLearner, best: Trained, saved: Mapping[str, Tensor]) -> int:
     """Restore what was saved. Returns the number of completed epochs, 0 if the saved state does not fit."""
     state = learner.state
     wanted = {f"state.{index}": tensor for index, tensor in enumerate(state)}

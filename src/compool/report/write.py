@@ -153,6 +153,8 @@ def _inspect_graphs(
 def _examples(graphs: data.GraphSet) -> Sequence[int]:
     """For each of the first few classes, the first graph that is small enough to be drawn quickly."""
     sizes = graphs.node_ptr[1:] - graphs.node_ptr[:-1]
+    if graphs.task != "classification":
+        return [index for index in range(len(graphs)) if 1 < sizes[index] <= MAX_DRAWN_NODES // 10][:GRAPHS_PER_DATASET]
     examples = []
     for label in range(min(GRAPHS_PER_DATASET, graphs.num_classes)):
         members = [

@@ -61,6 +61,8 @@ class Run:
     """How many graphs its split trains on; 0 if the run is older than this field."""
     test_graphs: int = 0
     """How many graphs its split tests on; 0 if the run is older than this field."""
+    own_source: str = ""
+    """The text of the file of an own network; empty for the built-in methods."""
     weights: bytes = field(default=b"", repr=False, compare=False)
     """The parameters and buffers of its network at the best epoch, as :func:`encode_weights` makes them; on the way to
     the store only. Not a column: runs from a store have none, and :meth:`~compool.study.Store.weights` reads them.
