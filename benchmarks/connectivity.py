@@ -96,6 +96,7 @@ class Stack:
         self.frame = deepcopy(networks[0]).to("meta")
         for name, tensor in self.parameters.items():
             self.parameters[name] = tensor.to(device).detach().requires_grad_()
+        self.buffers = {name: tensor.to(device) for name, tensor in self.buffers.items()}
         self.to_graphs(graphs, device)
 
     def to_graphs(self, graphs: GraphSet, device: str) -> None:

@@ -2,6 +2,7 @@
 
 import runpy
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -38,15 +39,35 @@ def test_color_connectivity(
     assert (tmp_path / "islands.png").stat().st_size > 10_000
 
 
+@pytest.mark.skipif(find_spec("wandb") is None, reason="needs wandb, which is not a dependency")
+def test_weights_and_biases(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """With the real package, offline."""
+    small = ("--project", "pooling", "--offline", "--replicas", "1", "--epochs", "2")
+    run("weights_and_biases.py", *small, "--store", str(tmp_path / "study.sqlite"), monkeypatch=monkeypatch)
+    assert "1 runs stored" in capsys.readouterr().out
+    assert len(list((tmp_path / "wandb").glob("offline-run-*/*.wandb"))) == 1
+
+
+@pytest.mark.skipif(find_spec("wandb") is not None, reason="wandb is installed")
+def test_weights_and_biases_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run("weights_and_biases.py", "--project", "pooling", monkeypatch=monkeypatch)
+    assert capsys.readouterr().err.endswith("error: this example needs the package wandb: pip install wandb\n")
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
         ("node_classification.py", ["--data", "nowhere"], "has no Cora: expected ind.cora.x and its companions there"),
         ("node_classification.py", [], "name the folder that has Planetoid/ind.cora.x"),
         ("expressiveness.py", [], "name the folder that has EXP.zip and CEXP.zip"),
-        ("expressiveness.py", ["--data", "nowhere"], "nowhere is no folder; it should have EXP.zip"),
-        ("readouts.py", ["--data", "nowhere"], "nowhere is no folder; it should have MUTAG.zip"),
-        ("thresholds.py", ["--data", "nowhere", "--set", "MUTAG"], "nowhere is no folder; it should have MUTAG.zip"),
+        ("expressiveness.py", ["--data", "nowhere"], "nowhere does not exist; it should have EXP.zip"),
+        ("readouts.py", ["--data", "nowhere"], "nowhere does not exist; it should have MUTAG.zip"),
+        ("thresholds.py", ["--data", "nowhere", "--set", "MUTAG"], "nowhere does not exist; it should have MUTAG.zip"),
     ],
 )
 def test_missing_data_is_one_line(

@@ -84,7 +84,7 @@ CHANGES: dict[str, tuple[Callable[[Arrays], object], str]] = {
         lambda arrays: arrays.update(y=arrays["y"][:0]),
         "node_ptr must have one entry more than y, 1; got 4",
     ),
-    "floats": (lambda arrays: arrays.update(y=arrays["y"] * 1.0), "y must hold integers, got float64"),
+    "floats": (lambda arrays: arrays.update(y=arrays["y"] + 0.5), "y must hold whole numbers for classification"),
     "shape": (lambda arrays: arrays.update(target=arrays["target"][None]), r"target must have the shape \[E\]"),
     "attributes": (lambda arrays: arrays.update(attributes=arrays["attributes"][0]), "attributes must have the shape"),
     "objects": (lambda arrays: arrays.update(y=np.array([{}, 1, 2])), "object"),
@@ -153,3 +153,28 @@ def test_a_damaged_cache_in_a_read_only_folder(cached: Path, tmp_path: Path, mon
 
 def _read_only(path: object, *_: object, **__: object) -> None:
     raise PermissionError(30, "Read-only file system", str(path))
+
+
+def test_caches_of_the_first_format_are_read_and_parsed_again(
+    cached: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, A=FILES["A"] + "6, 6\n", edge_labels="1\n1\n2\n2\n1\n1\n5\n")
+    load("TINY", tmp_path)
+
+    def older(arrays: Arrays) -> None:
+        for key in ("task", "edge_labels", "about_checksum"):
+            del arrays[key]
+        arrays.update(format=np.array(1), about_source=str(arrays["about_source"]).removeprefix("reader 2;"))
+
+    rewrite(cached, older)
+    alone = load("TINY")
+    assert alone.edge_labels is None
+    assert alone.task == "classification"
+    assert "TINY.npz is from an earlier version, without edge labels" in caplog.text
+    parsed = load("TINY", tmp_path)
+    assert parsed.edge_labels is not None
+    assert parsed.edge_labels.tolist() == [0, 0, 1, 1, 0, 0]
+    assert parsed.checksum == alone.checksum
+    caplog.clear()
+    assert load("TINY").edge_labels is not None  # the cache was written anew
+    assert not caplog.text

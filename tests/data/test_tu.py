@@ -55,6 +55,33 @@ def test_repeats_and_self_loops(tmp_path: Path) -> None:
     assert odd.degree.tolist() == [1, 2, 2, 1, 1, 0]
 
 
+def test_labels_and_attributes_of_edges(tmp_path: Path) -> None:
+    # lines of the file: (2, 1), (1, 2), (2, 1) again, (2, 3), (3, 2), (3, 3), (4, 5), (5, 4)
+    lines = "2, 1\n1, 2\n2, 1\n2, 3\n3, 2\n3, 3\n4, 5\n5, 4\n"
+    attributes = "".join(f"{number}.5\n" for number in range(8))
+    graphs = load("TINY", write(tmp_path, A=lines, edge_labels="4\n4\n9\n7\n7\n9\n4\n7\n", edge_attributes=attributes))
+    assert graphs.edge_index.tolist() == [[0, 1, 1, 2, 0, 1], [1, 0, 2, 1, 1, 0]]
+    assert graphs.edge_labels.tolist() == [0, 0, 1, 1, 0, 1]
+    assert graphs.edge_attributes.flatten().tolist() == [1.5, 0.5, 3.5, 4.5, 6.5, 7.5]  # of repeats, the first counts
+    assert graphs[1].edge_attr.tolist() == [[6.5, 1, 0], [7.5, 0, 1]]  # attributes, then labels; label 9 is gone
+    plain = load("TINY", write(tmp_path, A=lines, edge_labels=None, edge_attributes=None))
+    assert plain.checksum == graphs.checksum
+    assert (plain.edge_checksum, len(graphs.edge_checksum)) == ("", 16)
+
+
+def test_the_paper_s_name_of_a_set(tmp_path: Path) -> None:
+    write(tmp_path, "PROTEINS", node_attributes=None)
+    with pytest.raises(
+        FileNotFoundError, match=r"no data set PROTEINS_full in .*; PROTEINS means PROTEINS_full here, v"
+    ):
+        load("PROTEINS", tmp_path)
+    assert features(load("PROTEINS", tmp_path, variant="tu")).kind == "labels"
+    write(tmp_path, "PROTEINS_full")
+    assert load("PROTEINS", tmp_path).name == load("PROTEINS_full", tmp_path).name == "PROTEINS_full"
+    with pytest.raises(ValueError, match="variant must be 'paper' or 'tu', got 'small'"):
+        load("PROTEINS", tmp_path, variant="small")
+
+
 def test_every_place(tmp_path: Path) -> None:
     plain = write(tmp_path / "plain")
     raw = tmp_path / "pyg"
@@ -130,6 +157,9 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
         ({"graph_labels": "1\n2\n"}, r"TINY_graph_labels\.txt has 2 lines, but TINY_graph_indicator\.txt has 3 graphs"),
         ({"node_labels": "1\n2\n"}, r"TINY_node_labels\.txt has 2 lines, but TINY_graph_indicator\.txt has 6"),
         ({"node_attributes": "1, 2\n3\n"}, r"TINY_node_attributes\.txt, line 2: expected 2 numbers, found '3'"),
+        ({"edge_labels": "1\n2\n"}, r"TINY_edge_labels\.txt has 2 lines, but TINY_A\.txt has 6"),
+        ({"edge_attributes": "1\nx\n"}, r"TINY_edge_attributes\.txt, line 2: expected 1 numbers, found 'x'"),
+        ({"node_attributes": "1\n2\nnan\n4\n5\n6\n"}, "attributes must be finite, but node 2 has nan in column 0"),
         ({"node_attributes": "1, 2\n"}, r"TINY_node_attributes\.txt has 1 lines, but TINY_graph_indicator\.txt has 6"),
     ],
 )
@@ -153,7 +183,7 @@ def test_a_zip_that_is_cut_off(tmp_path: Path) -> None:
 def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no data set TINY in .*: expected TINY\.zip"):
         load("TINY", tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"nowhere is no folder; it should have TINY\.zip"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere does not exist; it should have TINY\.zip"):
         load("TINY", tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match=r"no data set tinny in .*; did you mean TINY\?"):
         load("tinny", write(tmp_path))
@@ -190,7 +220,7 @@ def test_round_trip_through_a_file(tmp_path: Path) -> None:
     for field in ("node_ptr", "edge_ptr", "edge_index", "y", "labels", "attributes", "looped"):
         assert np.array_equal(getattr(graphs, field), getattr(back, field))
     np.savez(tmp_path / "old.npz", format=0)
-    with pytest.raises(ValueError, match="has format 0, this version reads 1"):
+    with pytest.raises(ValueError, match="has format 0, this version reads 2"):
         GraphSet.open(tmp_path / "old.npz")
 
 

@@ -127,7 +127,7 @@ def test_changes_and_files(tmp_path: Path) -> None:
     [
         (
             {"method": "magic"},
-            "method must be one of component, edgepool, gin, none, topk, sag, edge, random; got 'magic'",
+            "method must be one of component, edgepool, gin, none, topk, sag, edge, random, or FILE.py:CLASS; got",
         ),
         ({"name": "slow"}, "component on NCI1 has no recipe 'slow'; there are fast, paper"),
         ({"optimizer": "sgd"}, "optimizer must be one of adam, adamw; got 'sgd'"),

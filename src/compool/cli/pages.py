@@ -35,13 +35,14 @@ def report_study(
     """Write tables, figures, and a page that needs no network, from the runs of a study."""
     from rich.console import Console
 
+    from compool.cli._data import find_data
     from compool.report import formats, tables
 
     if not store.exists():
         raise stop(f"--store {store} is not there; compool run makes one")
     if out is not None and out.exists() and not out.is_dir():
         raise stop(f"--out {out} is no folder")
-    study, path = report_with_status(store, out, data, graphs, pick)
+    study, path = report_with_status(store, out, find_data(data).folder, graphs, pick)
     console = Console() if Console().is_terminal else Console(width=160)
     for table in tables.tables(study):
         if table.rows:
@@ -55,17 +56,12 @@ def report_with_status(
     store: Path, out: Path | None, data: Path | None, graphs: bool, pick: str = "best"
 ) -> tuple[Any, Path]:
     """Write a report, and show the current step in the terminal."""
-    from rich.console import Console
-
+    from compool.cli._display import Display
     from compool.report.write import write_report
 
-    with Console(stderr=True).status("reporting") as status:
-
-        def on_epoch(block: Any, epoch: int, curves: Any) -> None:
-            status.update(f"training {block.name}, to look into graphs: epoch {epoch} of {block.recipe.epochs}")
-
+    with Display("reporting") as display:
         try:
-            return write_report(store, out, data, graphs, status.update, on_epoch, pick)
+            return write_report(store, out, data, graphs, display.status, display.on_training, display.on_epoch, pick)
         except OSError as error:
             command = f"compool report --store {store}" + ("" if out is None else f" --out {out}")
             raise OSError(f"{error}; the runs are safe in {store}, and `{command}` tries again") from None
@@ -101,11 +97,12 @@ def show_graph(
 ) -> None:
     """Show what component pooling does to one graph, level by level.
 
-    A study keeps no networks: that of a run is trained again, once, and kept beside the store. Without a study or a
-    model, four replicas are trained by the data set's recipe, and the best in validation is shown.
+    The network is that of a run of a study, with the weights that the study keeps. A run without weights is trained
+    again, once, and its network kept beside the store. Without a study or a model, four replicas are trained by the
+    data set's recipe, and the best in validation is shown. Before it trains, the command says why.
     """
-    from rich.console import Console
-
+    from compool.cli._data import find_data
+    from compool.cli._display import Display
     from compool.report import networks, plotting
     from compool.report.write import save_graph
 
@@ -117,14 +114,15 @@ def show_graph(
     for option, path in (("--store", store), ("--model", model)):
         if path is not None and not path.exists():
             raise stop(f"{option} {path} is not there")
+    source = find_data(data)
+    source.datasets([dataset], dataset)
     try:
-        with Console(stderr=True).status("loading") as status:
-
-            def on_epoch(block: Any, epoch: int, curves: Any) -> None:
-                status.update(f"training {block.name}: epoch {epoch} of {block.recipe.epochs}")
-
-            graph = networks.inspect_trained(dataset, index, store, model, recipe, replica, threshold, data, on_epoch)
-            status.update("drawing")
+        with Display("loading") as display:
+            callbacks = (display.on_training, display.on_epoch)
+            graph = networks.inspect_trained(
+                dataset, index, store, model, recipe, replica, threshold, source.folder, *callbacks
+            )
+            display.status("drawing")
             save_graph(graph, target)
     except KeyboardInterrupt:
         raise stop("stopped; nothing was written", 130) from None

@@ -27,7 +27,7 @@ def list_datasets(
     from compool.data import paper, tu
 
     if data is not None and not data.is_dir():
-        raise stop(f"--data {data} is no folder")
+        raise stop(f"--data {data} is not a folder")
     in_folder = set(tu.available(data)) if data is not None else set()
     cached = set(tu.available(tu.cache_folder()))
     rows: list[dict[str, Any]] = []
@@ -49,7 +49,7 @@ def list_datasets(
     table.add_column("data set", no_wrap=True)
     for heading in ("graphs", "nodes", "edges", "classes"):
         table.add_column(heading, justify="right")
-    table.add_column("node features")
+    table.add_column("features")
     for row in rows:
         table.add_row(escape(row["name"]), *_cells(row))
     Console().print(table)
@@ -71,8 +71,12 @@ def _cells(row: dict[str, Any]) -> list[str]:
         if described and summary[key] != described[key]:
             text = f"[bold red]{text}[/] ({described[key]:,})"
         cells.append(text)
-    kinds = [f"{summary[key]} {word}" for key, word in (("node_attributes", "attributes"), ("node_labels", "labels"))]
-    kinds = [kind for kind in kinds if not kind.startswith("0 ")]
+    kinds = [
+        f"{summary[key]} {key.replace('_', ' ').removeprefix('node ')}"
+        for key in ("node_attributes", "node_labels", "edge_attributes", "edge_labels")
+        if summary.get(key)  # files of the first format have no keys for edges
+    ]
+    kinds += [summary["task"]] if summary.get("task", "classification") != "classification" else []
     kinds += [f"{summary['self_loops']:,} self-loops"] if summary["self_loops"] else []
     return [*cells, ", ".join(kinds) or "none"]
 

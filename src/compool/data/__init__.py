@@ -1,7 +1,7 @@
 """Sets of graphs."""
 
 from compool.data.color_connectivity import color_connectivity, island_pair
-from compool.data.communities import communities
+from compool.data.communities import communities, community_count, community_labels
 from compool.data.features import Features, features
 from compool.data.generated import generate, is_generated
 from compool.data.graph_set import GraphSet
@@ -16,6 +16,8 @@ __all__ = [
     "Split",
     "color_connectivity",
     "communities",
+    "community_count",
+    "community_labels",
     "features",
     "generate",
     "is_generated",

@@ -35,6 +35,29 @@ def floats(name: str, values: Any, shape: str) -> NDArray[np.float32]:
     return array.astype(np.float32, copy=False)
 
 
+def optional_labels(name: str, values: Any, num_rows: int, of: str) -> NDArray[np.int32] | None:
+    """Labels as int32, one per node or edge, if there are any."""
+    if values is None:
+        return None
+    labels = integers(name, values, np.int32, "[N]" if of == "node" else "[E]")
+    check_rows(name, labels, num_rows, of)
+    check_indices(name, labels, MAX_VALUES, f"{of} labels")
+    return labels
+
+
+def optional_attributes(name: str, values: Any, num_rows: int, of: str) -> NDArray[np.float32] | None:
+    """Attributes as float32, one row per node or edge, if there are any."""
+    if values is None:
+        return None
+    attributes = floats(name, values, "[N, A]" if of == "node" else "[E, B]")
+    check_rows(name, attributes, num_rows, of)
+    is_finite = np.isfinite(attributes)
+    if not is_finite.all():
+        row, column = np.argwhere(~is_finite)[0]
+        raise ValueError(f"{name} must be finite, but {of} {row} has {attributes[row, column]} in column {column}")
+    return attributes
+
+
 def check_indices(name: str, values: NDArray[Any], end: int, of: str) -> None:
     """All values must lie in 0..end − 1."""
     if values.size and end <= 0:

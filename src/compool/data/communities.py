@@ -1,14 +1,18 @@
 """Generated graphs whose class only shows once their communities are found."""
 
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from compool.data.graph_set import GraphSet
 
 CLASSES = (2, 3, 4)  # communities
+COUNTS = (2, 3, 4, 6)  # communities, where their number is to be predicted
 NUM_COLOURS = 3
 CONNECTORS = 12  # per graph; each links two communities by two edges to each
-NUM_MEMBERS = (48, 60, 72)  # nodes in communities; multiples of every class, and of the 4 · CONNECTORS linked nodes
+NUM_MEMBERS = (48, 60, 72)  # nodes in communities; multiples of every count, and of the 4 · CONNECTORS linked nodes
 INNER_DEGREE = 4
 
 
@@ -32,32 +36,95 @@ def communities(num_graphs: int = 1200, seed: int = 0, noise: float = 0.1) -> Gr
         >>> graphs[0]
         Data(x=[60, 4], edge_index=[2, 288], y=[1])
     """
+    graphs = _draw(num_graphs, seed, noise, CLASSES)
+    return _graph_set("communities", np.arange(num_graphs) % len(CLASSES), graphs)
+
+
+def community_count(num_graphs: int = 1200, seed: int = 0, noise: float = 0.1) -> GraphSet:
+    """Generate graphs of planted communities, of which the number is to be predicted: 2, 3, 4 or 6, as a float.
+
+    Args:
+        num_graphs: how many; every twelve in a row hold each number with each size once.
+        seed: graph i depends on (seed, i) alone.
+        noise: probability with which a node shows a random colour.
+
+    Example:
+        >>> graphs = community_count(12)
+        >>> graphs.task, graphs.y[:5].tolist()
+        ('regression', [2.0, 3.0, 4.0, 6.0, 2.0])
+    """
+    graphs = _draw(num_graphs, seed, noise, COUNTS)
+    return _graph_set("community-count", np.array([len(graph.colours) for graph in graphs], np.float32), graphs)
+
+
+def community_labels(num_graphs: int = 1200, seed: int = 0, noise: float = 0.1, missing: float = 0.2) -> GraphSet:
+    """Generate graphs of planted communities with five labels each, some of them missing.
+
+    The labels are: more than two communities; more than three; a community of colour 0; of colour 1; of colour 2. The
+    first two need the communities to be counted, the others can be read from the nodes' colours.
+
+    Args:
+        num_graphs: how many; the graphs are those of :func:`community_count`.
+        seed: graph i and which of its labels are missing depend on (seed, i) alone.
+        noise: probability with which a node shows a random colour.
+        missing: probability with which a label is missing, NaN.
+
+    Example:
+        >>> graphs = community_labels(12)
+        >>> graphs.task, graphs.y[:2].tolist()
+        ('multilabel', [[0.0, 0.0, 1.0, 1.0, nan], [1.0, 0.0, 0.0, 1.0, 0.0]])
+    """
+    _check_share("missing", missing)
+    graphs = _draw(num_graphs, seed, noise, COUNTS)
+    rows = []
+    for index, graph in enumerate(graphs):
+        count, colours = len(graph.colours), graph.colours.tolist()
+        row = np.array([count > 2, count > 3, *(colour in colours for colour in range(NUM_COLOURS))], np.float32)
+        is_missing = np.random.default_rng((seed, index, 1)).random(len(row)) < missing
+        rows.append(np.where(is_missing, np.nan, row))
+    return _graph_set("community-labels", np.stack(rows), graphs)
+
+
+class _Graph(NamedTuple):
+    """One generated graph."""
+
+    colour: NDArray[np.int64]
+    """The colour that each node shows."""
+    edge_index: NDArray[np.int64]
+    colours: NDArray[np.int64]
+    """The colour of each community."""
+
+
+def _draw(num_graphs: int, seed: int, noise: float, counts: Sequence[int]) -> list[_Graph]:
+    """Graphs with each number of communities in turn, and each size."""
     if num_graphs < 1:
         raise ValueError(f"num_graphs must be at least 1, got {num_graphs}")
-    if not 0 <= noise <= 1:
-        raise ValueError(f"noise must lie in 0..1, got {noise}")
-    y = np.arange(num_graphs) % len(CLASSES)
-    size = np.array(NUM_MEMBERS)[np.arange(num_graphs) // len(CLASSES) % len(NUM_MEMBERS)]
-    colours, edges = [], []
-    for index in range(num_graphs):
-        generator = np.random.default_rng((seed, index))
-        colour, edge_index = _draw_graph(generator, CLASSES[y[index]], int(size[index]), noise)
-        colours.append(colour)
-        edges.append(edge_index)
+    _check_share("noise", noise)
+    size = np.array(NUM_MEMBERS)[np.arange(num_graphs) // len(counts) % len(NUM_MEMBERS)]
+    return [
+        _draw_graph(np.random.default_rng((seed, index)), counts[index % len(counts)], int(size[index]), noise)
+        for index in range(num_graphs)
+    ]
+
+
+def _check_share(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} must lie in 0..1, got {value}")
+
+
+def _graph_set(name: str, y: NDArray[Any], graphs: list[_Graph]) -> GraphSet:
     return GraphSet(
-        name="communities",
-        node_ptr=np.cumsum([0, *map(len, colours)]),
-        edge_ptr=np.cumsum([0, *(edge_index.shape[1] for edge_index in edges)]),
-        edge_index=np.concatenate(edges, axis=1).astype(np.int32),
-        y=y.astype(np.int64),
-        labels=np.concatenate(colours).astype(np.int32),
+        name=name,
+        node_ptr=np.cumsum([0, *(len(graph.colour) for graph in graphs)]),
+        edge_ptr=np.cumsum([0, *(graph.edge_index.shape[1] for graph in graphs)]),
+        edge_index=np.concatenate([graph.edge_index for graph in graphs], axis=1).astype(np.int32),
+        y=y,
+        labels=np.concatenate([graph.colour for graph in graphs]).astype(np.int32),
     )
 
 
-def _draw_graph(
-    generator: np.random.Generator, num_communities: int, size: int, noise: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The colours and edges of a graph with `num_communities` communities of `size` nodes in total, and connectors."""
+def _draw_graph(generator: np.random.Generator, num_communities: int, size: int, noise: float) -> _Graph:
+    """A graph with `num_communities` communities of `size` nodes in total, and connectors."""
     members = np.arange(size).reshape(num_communities, -1)
     pairs = [_regular(generator, group) for group in members]
 
@@ -67,7 +134,8 @@ def _draw_graph(
         for community in (connector, connector, connector + 1, connector + 1):
             pairs.append(np.array([[size + connector, linked[community % num_communities].pop()]]))
 
-    colour = np.repeat(generator.integers(NUM_COLOURS, size=num_communities), size // num_communities)
+    colours = generator.integers(NUM_COLOURS, size=num_communities)
+    colour = np.repeat(colours, size // num_communities)
     wrong = generator.random(size) < noise
     colour = np.where(wrong, generator.integers(NUM_COLOURS, size=size), colour)
     colour = np.concatenate([colour, np.full(CONNECTORS, NUM_COLOURS)])
@@ -76,7 +144,7 @@ def _draw_graph(
     edge_index = shuffle[np.concatenate(pairs)].T
     edge_index = np.concatenate([edge_index, edge_index[::-1]], axis=1)
     order = np.lexsort((edge_index[1], edge_index[0]))
-    return colour[np.argsort(shuffle)], edge_index[:, order]
+    return _Graph(colour[np.argsort(shuffle)], edge_index[:, order], colours)
 
 
 def _regular(generator: np.random.Generator, nodes: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Node features, by name."""
+"""Node and edge features, by name."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,6 +12,51 @@ if TYPE_CHECKING:
     from compool.data.graph_set import GraphSet
 
 FEATURE_KINDS = ("auto", "attributes", "labels", "degree", "one", "released")
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """What one-hot features and classes of a set are counted over; subsets inherit it."""
+
+    num_classes: int
+    """0 if the set has no classes."""
+    num_labels: int
+    num_edge_labels: int
+    degrees: NDArray[np.int64]
+    """The distinct degrees, ascending."""
+
+
+def vocabulary_of(graphs: "GraphSet") -> Vocabulary:
+    """The vocabulary of the graphs of a set.
+
+    Example:
+        >>> from compool.data import communities
+        >>> vocabulary_of(communities(9)).degrees.tolist()
+        [4, 5]
+    """
+    return Vocabulary(
+        int(graphs.y.max()) + 1 if graphs.task == "classification" else 0,
+        num_labels(graphs.labels),
+        num_labels(graphs.edge_labels),
+        np.unique(graphs.degree),
+    )
+
+
+def check_known(graphs: "GraphSet", known: Vocabulary) -> None:
+    """Raise a ValueError if a set has a class or label that is not in a vocabulary."""
+    present = {
+        "class": (graphs.y if graphs.task == "classification" else None, known.num_classes),
+        "node label": (graphs.labels, known.num_labels),
+        "edge label": (graphs.edge_labels, known.num_edge_labels),
+    }
+    for word, (values, size) in present.items():
+        if values is not None and values.size and int(values.max()) >= size:
+            raise ValueError(f"{graphs.name} has {word} {int(values.max())}, but known are 0..{size - 1}")
+
+
+def num_labels(labels: NDArray[np.int32] | None) -> int:
+    """How many labels there are, 0 if there are none at all."""
+    return 0 if labels is None else int(labels.max(initial=0)) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +105,14 @@ def features(graphs: "GraphSet", kind: str = "auto") -> Features:
             the set; ``"one"``: a single 1; ``"released"``: one-hot over 4 · degree, as the paper's code has it, so that
             three of four columns are empty; ``"auto"``: the first of attributes, labels and degree that the set has.
 
+    Returns:
+        The features; their `kind` says what ``"auto"`` took.
+
     Example:
         >>> from compool.data import communities
-        >>> features(communities(9), "labels").width
-        4
+        >>> chosen = features(communities(9))
+        >>> chosen.kind, chosen.width
+        ('labels', 4)
     """
     if kind not in FEATURE_KINDS:
         raise ValueError(f"features must be one of {', '.join(FEATURE_KINDS)}; got {kind!r}")
@@ -76,10 +125,35 @@ def features(graphs: "GraphSet", kind: str = "auto") -> Features:
     if kind == "labels":
         if graphs.labels is None:
             raise ValueError(f"{graphs.name} has no node labels; choose other features")
-        return Features(kind, int(graphs.labels.max(initial=0)) + 1, graphs.labels.astype(np.int64))
+        return Features(kind, graphs.vocabulary.num_labels, graphs.labels.astype(np.int64))
     if kind == "degree":
-        distinct, column = np.unique(graphs.degree, return_inverse=True)
-        return Features(kind, len(distinct), column)
+        degrees = graphs.vocabulary.degrees
+        return Features(kind, len(degrees), _known_columns(graphs, degrees))
     if kind == "released":
-        return Features(kind, 4 * int(graphs.degree.max(initial=0)) + 1, 4 * graphs.degree)
+        return Features(kind, 4 * int(graphs.vocabulary.degrees.max(initial=0)) + 1, 4 * graphs.degree)
     return Features(kind, 1, np.zeros(graphs.num_nodes, np.int64))
+
+
+def _known_columns(graphs: "GraphSet", degrees: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The position of each node's degree among the known ones."""
+    unknown = np.setdiff1d(graphs.degree, degrees)
+    if unknown.size:
+        known = f"{len(degrees)} degrees from {degrees.min(initial=0)} to {degrees.max(initial=0)}"
+        raise ValueError(f"{graphs.name} has a node of degree {unknown[0]}, which is not among the known {known}")
+    return np.searchsorted(degrees, graphs.degree)
+
+
+def edge_features(graphs: "GraphSet") -> list[Features]:
+    """The edge features of a set, as PyG has them: attributes, then labels, one-hot; empty if it has neither.
+
+    Example:
+        >>> from compool.data import communities
+        >>> edge_features(communities(9))
+        []
+    """
+    parts = []
+    if graphs.edge_attributes is not None:
+        parts.append(Features("attributes", graphs.edge_attributes.shape[1], values=graphs.edge_attributes))
+    if graphs.edge_labels is not None:
+        parts.append(Features("labels", graphs.vocabulary.num_edge_labels, graphs.edge_labels.astype(np.int64)))
+    return parts

@@ -3,9 +3,14 @@
 from functools import lru_cache
 
 from compool.data.color_connectivity import ROADS, color_connectivity
-from compool.data.communities import communities
+from compool.data.communities import communities, community_count, community_labels
 from compool.data.graph_set import GraphSet
 
+_COMMUNITIES = {
+    "communities": communities,
+    "community-count": community_count,
+    "community-labels": community_labels,
+}
 _PREFIX = "color-connectivity-"
 _NUM_GRAPHS = {"minnesota": 6_000}  # the benchmark's; 15,000 elsewhere
 
@@ -18,19 +23,20 @@ def is_generated(name: str) -> bool:
         (True, True, False)
     """
     topology = name.removeprefix(_PREFIX)
-    return name == "communities" or (topology != name and (topology in ROADS or topology.isdigit()))
+    return name in _COMMUNITIES or (topology != name and (topology in ROADS or topology.isdigit()))
 
 
 @lru_cache(maxsize=1)
 def generate(name: str) -> GraphSet:
-    """The set of a name: ``communities``, or ``color-connectivity-`` and a side, ``euroroad`` or ``minnesota``.
+    """The set of a name: ``communities`` (classes), ``community-count`` (regression), ``community-labels`` (several
+    labels, some missing), or ``color-connectivity-`` and a side, ``euroroad`` or ``minnesota``.
 
     Example:
         >>> len(generate("communities"))
         1200
     """
-    if name == "communities":
-        return communities()
+    if name in _COMMUNITIES:
+        return _COMMUNITIES[name]()
     if not is_generated(name):
         raise ValueError(f"there is no generated set {name!r}")
     topology = name.removeprefix(_PREFIX)

@@ -1,38 +1,52 @@
-"""A set of graphs as flat arrays, and its one-file form."""
+"""A set of graphs as flat arrays, which behaves like a dataset of PyG."""
 
 import hashlib
-import io
 import json
-import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from compool._files import atomic_write
-from compool.data import _checks
-from compool.data._archive import Archive, SizeError
-from compool.data.features import Features, features
+from compool.data import _checks, _graph_file
+from compool.data._packing import pack, unpack
+from compool.data._selection import graph_ids, single_id, take
+from compool.data.conversion import arrays_of, name_of
+from compool.data.features import Features, Vocabulary, check_known, edge_features, features, num_labels, vocabulary_of
+from compool.data.targets import check_targets
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch_geometric.data import Data
 
-FORMAT = 1  # of the file that save() writes
-_CHECKSUM = "about_checksum"
+    from compool.data._selection import Index
+
+_EDGE_FIELDS = ("edge_labels", "edge_attributes")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GraphSet:
-    """Many undirected graphs, laid end to end; ``graphs[i]`` is graph i, as a :class:`torch_geometric.data.Data`.
+    """Many undirected graphs, laid end to end.
+
+    ``graphs[i]`` is graph i as a :class:`torch_geometric.data.Data`, with ``x``, ``edge_index``, ``y``, and
+    ``edge_attr`` if edges have labels or attributes. Slices, lists, masks and tensors give subsets, which are sets with
+    the same columns and classes. A :class:`torch_geometric.loader.DataLoader` takes a set like any dataset.
 
     Arrays of other integers or floats than those listed are converted.
 
     Raises:
         ValueError: if the arrays do not fit together, or an index is outside of its graph.
+
+    Example:
+        >>> from compool.data import communities
+        >>> graphs = communities(90)
+        >>> graphs
+        GraphSet('communities', 90 graphs, 4 features (labels), 3 classes)
+        >>> graphs[:60], graphs[-1].num_nodes
+        (GraphSet('communities', 60 graphs, 4 features (labels), 3 classes), 84)
     """
 
     name: str
@@ -42,42 +56,84 @@ class GraphSet:
     """Graph i has the edges edge_ptr[i] to edge_ptr[i + 1]; [G + 1]."""
     edge_index: NDArray[np.int32]
     """All edges [2, E], both directions, sorted, each once, no self-loops; nodes are numbered within their graph."""
-    y: NDArray[np.int64]
-    """The class of each graph [G], 0..C−1."""
+    y: NDArray[Any]
+    """The targets: classes, int64 [G]; numbers, float32 [G] or [G, T]; or labels, float32 [G, T], NaN if missing."""
     labels: NDArray[np.int32] | None = None
     """The label of each node [N], 0..L−1, if nodes have labels."""
     attributes: NDArray[np.float32] | None = None
     """The attributes of each node [N, A], if nodes have any."""
     looped: NDArray[np.int64] | None = None
     """The nodes that had a self-loop, which is not among the edges, if there are any."""
+    edge_labels: NDArray[np.int32] | None = None
+    """The label of each edge [E], if edges have labels."""
+    edge_attributes: NDArray[np.float32] | None = None
+    """The attributes of each edge [E, B], if edges have any."""
+    task: str = ""
+    """``"classification"``, ``"regression"`` or ``"multilabel"``; if not given, by the type and shape of `y`."""
+    inherited: Vocabulary | None = None
+    """The vocabulary of the whole set, if this is a subset."""
 
     def __post_init__(self) -> None:
         """Check all arrays: loops over them, compiled ones, rely on it."""
-        y = _checks.integers("y", self.y, np.int64, "[G]")
+        if not np.size(self.y):
+            raise ValueError(f"{self.name} must have at least one graph, but y is empty")
+        y, task = check_targets(self.y, self.task)
         node_ptr = _checks.integers("node_ptr", self.node_ptr, np.int64, "[G + 1]")
         edge_ptr = _checks.integers("edge_ptr", self.edge_ptr, np.int64, "[G + 1]")
         edge_index = _checks.integers("edge_index", self.edge_index, np.int32, "[2, E]")
-        if not len(y):
-            raise ValueError(f"{self.name} must have at least one graph, but y is empty")
-        _checks.check_indices("y", y, _checks.MAX_VALUES, "classes")
         _checks.check_ptr("node_ptr", node_ptr, len(y))
         _checks.check_ptr("edge_ptr", edge_ptr, len(y))
-        labels, attributes, looped, num_nodes = self.labels, self.attributes, self.looped, int(node_ptr[-1])
         # Arrays of one row per node come before edges, whose check needs memory for the largest graph's nodes.
-        if labels is not None:
-            labels = _checks.integers("labels", labels, np.int32, "[N]")
-            _checks.check_rows("labels", labels, num_nodes, "node")
-            _checks.check_indices("labels", labels, _checks.MAX_VALUES, "node labels")
-        if attributes is not None:
-            attributes = _checks.floats("attributes", attributes, "[N, A]")
-            _checks.check_rows("attributes", attributes, num_nodes, "node")
+        num_nodes, num_edges = int(node_ptr[-1]), int(edge_ptr[-1])
+        labels = _checks.optional_labels("labels", self.labels, num_nodes, "node")
+        attributes = _checks.optional_attributes("attributes", self.attributes, num_nodes, "node")
+        looped = self.looped
         if looped is not None:
             looped = _checks.integers("looped", looped, np.int64, "[nodes with a self-loop]")
             _checks.check_indices("looped", looped, num_nodes, "nodes")
         _checks.check_edges(node_ptr, edge_ptr, edge_index)
-        arrays = (node_ptr, edge_ptr, edge_index, y, labels, attributes, looped)
-        for field, array in zip(fields(self)[1:], arrays, strict=True):
+        edge_labels = _checks.optional_labels("edge_labels", self.edge_labels, num_edges, "edge")
+        edge_attributes = _checks.optional_attributes("edge_attributes", self.edge_attributes, num_edges, "edge")
+        arrays = (node_ptr, edge_ptr, edge_index, y, labels, attributes, looped, edge_labels, edge_attributes, task)
+        for field, array in zip(fields(self)[1:-1], arrays, strict=True):
             object.__setattr__(self, field.name, array)
+        if self.inherited is not None:
+            check_known(self, self.inherited)
+
+    @classmethod
+    def from_data(
+        cls, graphs: "Iterable[Data]", name: str | None = None, to_undirected: bool = False, task: str = ""
+    ) -> "GraphSet":
+        """Make a set of a list of :class:`torch_geometric.data.Data`, or of any dataset of PyG.
+
+        Of each graph, ``edge_index``, ``x``, ``edge_attr`` and ``y`` are kept. Whole numbers in one column of ``x`` or
+        ``edge_attr`` are labels, which become one-hot features; anything else is a matrix of attributes. Repeated edges
+        and self-loops are dropped; a self-loop still counts in its node's degree.
+
+        Args:
+            graphs: the graphs.
+            name: of the set: letters, digits and . _ + - only; by default the dataset's own, or ``"graphs"``. Splits
+                and seeds depend on it.
+            to_undirected: add the missing direction of edges, with the same ``edge_attr``, instead of refusing graphs
+                that have an edge in one direction only.
+            task: ``"classification"``, ``"regression"`` or ``"multilabel"``; by default, ``y`` of whole numbers are
+                classes, ``y`` [1, T] of nothing but 0, 1 and NaN are labels, and the rest are numbers to predict.
+
+        Raises:
+            ValueError: if a graph lacks something or does not fit to the others; the message says which graph.
+
+        Example:
+            >>> import torch
+            >>> from torch_geometric.data import Data
+            >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+            >>> GraphSet.from_data([Data(torch.randn(3, 8), path, y=y) for y in (0, 1, 1)], name="paths")
+            GraphSet('paths', 3 graphs, 8 features (attributes), 2 classes)
+        """
+        if isinstance(graphs, GraphSet):
+            if name is None and task in ("", graphs.task):
+                return graphs
+            return replace(graphs, name=name_of(graphs, name), task=task or graphs.task)
+        return cls(name=name_of(graphs, name), task=task, **arrays_of(graphs, to_undirected))
 
     @property
     def num_nodes(self) -> int:
@@ -90,9 +146,36 @@ class GraphSet:
         return int(self.edge_ptr[-1])
 
     @property
+    def num_targets(self) -> int:
+        """Columns of `y`: 1 unless it is [G, T]."""
+        return 1 if self.y.ndim == 1 else int(self.y.shape[1])
+
+    @property
     def num_classes(self) -> int:
-        """How many classes there are."""
-        return int(self.y.max()) + 1
+        """How many classes there are; of regression and multi-label sets, `num_targets`, as PyG counts them."""
+        if self.task != "classification":
+            return self.num_targets
+        return self.inherited.num_classes if self.inherited else int(self.y.max()) + 1
+
+    @property
+    def num_features(self) -> int:
+        """Columns of ``x``, as :func:`compool.data.features` chooses them by default."""
+        return self._features.width
+
+    @property
+    def num_node_features(self) -> int:
+        """The same as `num_features`."""
+        return self.num_features
+
+    @property
+    def num_edge_features(self) -> int:
+        """Columns of ``edge_attr``, 0 if there is none: attributes, then labels, one-hot."""
+        return sum(part.width for part in self._edge_features)
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """Which classes, labels and degrees there are, in the whole set if this is a subset."""
+        return self.inherited or vocabulary_of(self)
 
     @cached_property
     def degree(self) -> NDArray[np.int64]:
@@ -105,12 +188,25 @@ class GraphSet:
 
     @cached_property
     def checksum(self) -> str:
-        """Sixteen hexadecimal digits that change with any node, edge or class."""
-        digest = hashlib.sha256()
-        for field in fields(self):
-            value = getattr(self, field.name)
+        """Sixteen hexadecimal digits that change with any node, edge or target.
+
+        Runs are compared by it. Labels and attributes of edges have their own, `edge_checksum`, so that runs of
+        networks that do not see them stay comparable.
+        """
+        names = [field.name for field in fields(self) if field.name not in _EDGE_FIELDS]
+        return self._digest(names, "" if self.task == "classification" else self.task)
+
+    @cached_property
+    def edge_checksum(self) -> str:
+        """Sixteen hexadecimal digits that change with any label or attribute of an edge; empty if there are none."""
+        return self._digest(_EDGE_FIELDS) if self.num_edge_features else ""
+
+    def _digest(self, names: Iterable[str], about: str = "") -> str:
+        digest = hashlib.sha256(about.encode())
+        for name in names:
+            value = getattr(self, name)
             if isinstance(value, np.ndarray):
-                digest.update(f"{field.name} {value.dtype} {value.shape}".encode())
+                digest.update(f"{name} {value.dtype} {value.shape}".encode())
                 digest.update(np.ascontiguousarray(value).data)
         return digest.hexdigest()[:16]
 
@@ -118,10 +214,14 @@ class GraphSet:
     def _features(self) -> Features:
         return features(self)
 
+    @cached_property
+    def _edge_features(self) -> list[Features]:
+        return edge_features(self)
+
     @property
     def summary(self) -> dict[str, Any]:
-        """Numbers of graphs, classes, node labels, node attributes and self-loops, and mean numbers of nodes and edges;
-        an undirected edge counts once.
+        """Numbers of graphs, classes, labels, attributes and self-loops, and mean numbers of nodes and edges; an
+        undirected edge counts once.
         """
         loops = 0 if self.looped is None else len(self.looped)
         return {
@@ -130,118 +230,92 @@ class GraphSet:
             "edges": round((self.num_edges / 2 + loops) / len(self), 2),
             "classes": self.num_classes,
             "self_loops": loops,
-            "node_labels": 0 if self.labels is None else int(self.labels.max()) + 1,
+            "node_labels": num_labels(self.labels),
             "node_attributes": 0 if self.attributes is None else self.attributes.shape[1],
+            "edge_labels": num_labels(self.edge_labels),
+            "edge_attributes": 0 if self.edge_attributes is None else self.edge_attributes.shape[1],
+            "task": self.task,
         }
+
+    @property
+    def target_text(self) -> str:
+        """How many classes or targets there are, in words."""
+        if self.task == "classification":
+            return f"{self.num_classes} classes"
+        return f"{self.num_targets} target{'s' * (self.num_targets > 1)} ({self.task})"
+
+    def __repr__(self) -> str:
+        parts = [repr(self.name), f"{len(self)} graphs", f"{self.num_features} features ({self._features.kind})"]
+        if self.num_edge_features:
+            parts.append(f"{self.num_edge_features} edge features")
+        parts.append(self.target_text)
+        return f"GraphSet({', '.join(parts)})"
 
     def __len__(self) -> int:
         return len(self.y)
 
-    def __getitem__(self, index: int) -> "Data":
+    @overload
+    def __getitem__(self, index: int) -> "Data": ...
+    @overload
+    def __getitem__(self, index: "Index") -> "GraphSet": ...
+
+    def __getitem__(self, index: "int | Index") -> "Data | GraphSet":
+        single = single_id(index, self)
+        return self._graph(single) if single is not None else GraphSet(**take(self, graph_ids(index, self)))
+
+    def __iter__(self) -> "Iterator[Data]":
+        return (self._graph(index) for index in range(len(self)))
+
+    def shuffle(self, return_perm: bool = False) -> "GraphSet | tuple[GraphSet, Tensor]":
+        """The set in random order, by torch's generator; with `return_perm`, also the order, as in PyG.
+
+        Example:
+            >>> import torch
+            >>> from compool.data import communities
+            >>> _ = torch.manual_seed(0)
+            >>> graphs, order = communities(9).shuffle(return_perm=True)
+            >>> order.tolist(), graphs.y.tolist()
+            ([8, 0, 2, 3, 7, 1, 4, 5, 6], [2, 0, 2, 0, 1, 1, 1, 2, 0])
+        """
+        import torch
+
+        order = torch.randperm(len(self))
+        return (self[order], order) if return_perm else self[order]
+
+    def _graph(self, index: int) -> "Data":
         import torch
         from torch_geometric.data import Data
 
-        if not 0 <= index < len(self):
-            raise IndexError(f"{self.name} has graphs 0..{len(self) - 1}, got {index}")
         nodes = slice(self.node_ptr[index], self.node_ptr[index + 1])
         edges = slice(self.edge_ptr[index], self.edge_ptr[index + 1])
+        edge_attr = {}
+        if self._edge_features:
+            parts = [part.dense(edges) for part in self._edge_features]
+            edge_attr["edge_attr"] = torch.from_numpy(np.concatenate(parts, axis=1))
         return Data(
             x=torch.from_numpy(self._features.dense(nodes)),
             edge_index=torch.from_numpy(self.edge_index[:, edges].astype(np.int64)),
+            **edge_attr,
             y=torch.from_numpy(self.y[index : index + 1]),
         )
 
-    def __iter__(self) -> "Iterator[Data]":
-        return (self[index] for index in range(len(self)))
+    def save(self, path: Path | str, **about: str) -> None:
+        """Write the set, notes on it and a checksum to one compressed file, completely or not at all.
 
-    def save(self, path: Path, **about: str) -> None:
-        """Write the set, notes on it and a checksum to one compressed file, completely or not at all."""
-        arrays: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        source, target = arrays.pop("edge_index")
-        offset = np.repeat(self.node_ptr[:-1], np.diff(self.edge_ptr))
-        arrays["out_degree"] = _narrow(np.bincount(source + offset, minlength=self.num_nodes))
-        arrays["target"] = _narrow(target)
-        about["summary"] = json.dumps(self.summary)
-        arrays |= {"format": FORMAT} | {f"about_{key}": value for key, value in about.items()}
-        arrays = {key: np.asarray(value) for key, value in arrays.items() if value is not None}
-        arrays[_CHECKSUM] = np.asarray(_checksum(arrays))  # versions before it was written take it for a note
-        with atomic_write(path) as partial, partial.open("wb") as file:
-            np.savez_compressed(file, **arrays)
+        The file is an ``npz`` of plain arrays. ``load(name, folder)`` finds it as ``NAME.npz`` in a folder.
+        """
+        _graph_file.write_arrays(Path(path), pack(self), about | {"summary": json.dumps(self.summary)})
 
     @classmethod
-    def open(cls, path: Path) -> tuple["GraphSet", dict[str, str]]:
+    def open(cls, path: Path | str) -> tuple["GraphSet", dict[str, str]]:
         """Read a set that :meth:`save` wrote, and the notes on it. A file that is damaged is a ValueError."""
+        arrays, about = _graph_file.read_arrays(Path(path))
         try:
-            with Archive(path) as archive:
-                archive.require_size(archive.members)
-                arrays = {name.removesuffix(".npy"): _array(archive.read(name)) for name in archive.members}
-            version = int(arrays.pop("format", np.array(-1)))
-            if version == FORMAT:
-                return cls._decoded(arrays)
-        except SizeError:
-            raise
+            return cls(**unpack(arrays)), about
         except (ValueError, TypeError, LookupError) as error:
-            raise ValueError(f"{path} is damaged or no graph set ({error}); delete it") from None
-        raise ValueError(f"{path} has format {version}, this version reads {FORMAT}; delete it")
+            raise _graph_file.damaged(Path(path), error) from None
 
     @staticmethod
-    def notes(path: Path) -> dict[str, str]:
+    def notes(path: Path | str) -> dict[str, str]:
         """The notes that :meth:`save` wrote, `summary` among them, without reading the graphs."""
-        try:
-            with Archive(path) as archive:
-                members = [name for name in archive.members if name.startswith("about_")]
-                archive.require_size(members)
-                arrays = {name.removeprefix("about_").removesuffix(".npy"): archive.read(name) for name in members}
-                return {name: str(_array(content)) for name, content in arrays.items()}
-        except (ValueError, TypeError, LookupError) as error:
-            raise ValueError(f"{path} is damaged or no graph set ({error}); delete it") from None
-
-    @classmethod
-    def _decoded(cls, arrays: dict[str, NDArray[Any]]) -> tuple["GraphSet", dict[str, str]]:
-        checksum = arrays.pop(_CHECKSUM, None)  # versions before it was written have none
-        if checksum is not None and str(checksum) != _checksum(arrays | {"format": np.asarray(FORMAT)}):
-            raise ValueError("its contents do not match their checksum")
-        about = {key.removeprefix("about_"): str(arrays.pop(key)) for key in list(arrays) if key.startswith("about_")}
-        name, y, target = str(arrays.pop("name")), arrays["y"], arrays.pop("target")
-        node_ptr = _checks.integers("node_ptr", arrays["node_ptr"], np.int64, "[G + 1]")
-        out_degree = _checks.integers("out_degree", arrays.pop("out_degree"), np.int64, "[N]")
-        target = _checks.integers("target", target, np.int32, "[E]")
-        _checks.check_ptr("node_ptr", node_ptr, len(y))
-        _checks.check_rows("out_degree", out_degree, int(node_ptr[-1]), "node")
-        _checks.check_indices("out_degree", out_degree, len(target) + 1, "edges")
-        _checks.check_rows("target", target, int(out_degree.sum()), "edge")
-        local = np.arange(len(out_degree)) - np.repeat(node_ptr[:-1], np.diff(node_ptr))
-        edge_index = np.stack([np.repeat(local.astype(np.int32), out_degree), target])
-        return cls(name=name, edge_index=edge_index, **arrays), about
-
-
-def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Hexadecimal digits that change with any name, type, shape or value."""
-    digest = hashlib.sha256()
-    for key, array in sorted(arrays.items()):
-        digest.update(f"{key} {array.dtype.str} {array.shape} ".encode())
-        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
-    return digest.hexdigest()
-
-
-def _array(content: bytearray) -> NDArray[Any]:
-    """The array of an ``npy`` file. Nothing is allocated that the file does not hold, and nothing is unpickled."""
-    stream = io.BytesIO(content)
-    try:
-        version = np.lib.format.read_magic(stream)
-        if version not in ((1, 0), (2, 0)):
-            raise ValueError(f"an array has format {version}")
-        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran_order, dtype = read_header(stream)
-    except Exception as error:  # numpy has Python's own parser read the header, which raises what it likes
-        raise ValueError(f"the header of an array is damaged: {error}") from None
-    if dtype.kind not in "iufU" or fortran_order or min(shape, default=0) < 0:
-        raise ValueError(f"an array of {dtype} is not expected")
-    if math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
-        raise ValueError(f"an array of shape {shape} is cut off")
-    return np.frombuffer(content, dtype, offset=stream.tell()).reshape(shape)
-
-
-def _narrow(values: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers in the smallest unsigned type that holds them."""
-    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
+        return _graph_file.read_notes(Path(path))

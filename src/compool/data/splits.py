@@ -2,15 +2,18 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compool._files import atomic_write
 from compool.data.graph_set import GraphSet
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 PARTS = ("train", "validation", "test")
 SPLIT_KINDS = ("independent", "stratified", "folds", "powers")
@@ -33,21 +36,22 @@ class Split(NamedTuple):
         return digest.hexdigest()[:16]
 
 
-def split(graphs: GraphSet, replica: int, seed: int = 0, kind: str = "independent") -> Split:
+def split(graphs: "GraphSet | Iterable[Data]", replica: int, seed: int = 0, kind: str = "independent") -> Split:
     """The split of a replica: 80 % of the graphs train, 10 % validate, 10 % test, and at least one graph each.
 
     It depends only on the name and size of the set, the seed and the replica's number (and on the classes, if it is
     stratified). Every method and machine therefore uses the same split.
 
     Args:
-        graphs: the set.
+        graphs: the set, a list of :class:`torch_geometric.data.Data`, or any dataset of PyG; for many splits, convert
+            these once by :meth:`GraphSet.from_data`.
         replica: the replica's number, from 0.
         seed: the study's seed.
         kind: ``"independent"``: each replica draws its own. ``"stratified"``: so does each class, so that every part
-            has the classes in the set's proportions. ``"folds"``: ten parts of equal size and classes; part r tests
-            replica r, the next one validates, and there are at most ten replicas. ``"powers"``: a single permutation
-            is drawn and applied once more for each replica, as in the paper's released code; some graphs may never be
-            in a test set.
+            has the classes in the set's proportions. ``"folds"``: ten parts of equal size, and of equal classes if
+            there are any; part r tests replica r, the next one validates, and there are at most ten replicas.
+            ``"powers"``: a single permutation is drawn and applied once more for each replica, as in the paper's
+            released code; some graphs may never be in a test set.
 
     Example:
         >>> from compool.data import communities
@@ -59,6 +63,7 @@ def split(graphs: GraphSet, replica: int, seed: int = 0, kind: str = "independen
     for name, value in (("replica", replica), ("seed", seed)):
         if value < 0:
             raise ValueError(f"{name} must be at least 0, got {value}")
+    graphs = GraphSet.from_data(graphs)
     if len(graphs) < len(PARTS):
         raise ValueError(f"a split needs at least {len(PARTS)} graphs, {graphs.name} has {len(graphs)}")
     if kind == "powers":
@@ -68,6 +73,10 @@ def split(graphs: GraphSet, replica: int, seed: int = 0, kind: str = "independen
     random = _generator(graphs.name, seed, replica)
     if kind == "independent":
         return _cut(random.permutation(len(graphs)), least=1)
+    if graphs.task != "classification":
+        raise ValueError(
+            f"a stratified split needs classes, but {graphs.name} is for {graphs.task}; choose kind 'independent'"
+        )
     members = [np.flatnonzero(graphs.y == label) for label in range(graphs.num_classes)]
     by_class = [_cut(random.permutation(member)) for member in members]
     parts = [random.permutation(np.concatenate([each[part] for each in by_class])) for part in range(3)]
@@ -86,7 +95,8 @@ def _fold(graphs: GraphSet, replica: int, seed: int) -> Split:
         raise ValueError(f"folds need at least {NUM_FOLDS} graphs, {graphs.name} has {len(graphs)}")
     random = _generator(graphs.name, seed, 0)
     order = random.permutation(len(graphs))
-    order = order[np.argsort(graphs.y[order], kind="stable")]
+    if graphs.task == "classification":
+        order = order[np.argsort(graphs.y[order], kind="stable")]
     fold = np.empty(len(graphs), np.int64)
     fold[order] = np.arange(len(graphs)) % NUM_FOLDS
     is_test, is_validation = fold == replica, fold == (replica + 1) % NUM_FOLDS

@@ -4,7 +4,6 @@ import difflib
 import json
 import logging
 import os
-import re
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -15,16 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compool.data._archive import Archive, DamagedError
+from compool.data._edges import OneDirectionError, order_edges
 from compool.data._text import Stream, read_floats, read_integers
+from compool.data.conversion import check_name
 from compool.data.graph_set import GraphSet
+from compool.data.paper import TU_NAMES
 
 _log = logging.getLogger(__name__)
-_SUFFIXES = ("A", "graph_indicator", "graph_labels", "node_labels", "node_attributes")
+_SUFFIXES = (
+    *("A", "graph_indicator", "graph_labels", "graph_attributes"),
+    *("node_labels", "node_attributes", "edge_labels", "edge_attributes"),
+)
+_READER = "reader 2;"  # changes when more of the files is read: what an older version cached is then parsed again
 _Read = Callable[[str], Stream | None]  # of a suffix such as "A": the bytes of NAME_A.txt, or None
 
 
-def load(name: str, data: Path | str | None = None) -> GraphSet:
-    """Load a set by name.
+def load(name: str, data: Path | str | None = None, variant: str = "paper") -> GraphSet:
+    """Load a set by name: of the TU collection, or one that :meth:`GraphSet.save` wrote.
+
+    ``"PROTEINS"`` is the paper's set, as in studies: the TU set PROTEINS_full, whose nodes have 29 attributes. The TU
+    set of that very name, whose nodes have one, is ``load("PROTEINS", variant="tu")``.
 
     It is parsed once and cached in a file, ``NAME.npz``, in the folder that the variable ``COMPOOL_CACHE`` names, or
     ``~/.cache/compool``. That file can be copied elsewhere and replaces the set there. A damaged cache file is rebuilt;
@@ -34,16 +43,41 @@ def load(name: str, data: Path | str | None = None) -> GraphSet:
     the variable ``COMPOOL_MAX_UNPACKED_MB`` allows as much.
 
     Args:
-        name: as in the TU collection, for instance ``"NCI1"``.
+        name: for instance ``"NCI1"``.
         data: a folder with ``NAME.npz``, ``NAME.zip``, a folder ``NAME`` with the text files, or PyG's ``NAME/raw``. By
             default, what the cache has, or else PyG downloads it.
+        variant: ``"paper"``: the set that the paper gives this name; ``"tu"``: the TU collection.
+
+    Example:
+        >>> from compool.data import communities
+        >>> communities(9).save(getfixture("tmp_path") / "communities.npz")
+        >>> load("communities", getfixture("tmp_path"))
+        GraphSet('communities', 9 graphs, 4 features (labels), 3 classes)
     """
-    if not re.fullmatch(r"[\w.+-]+", name) or name.startswith("."):
-        raise ValueError(f"a data set's name has letters, digits and . _ + - only; got {name!r}")
+    if variant not in ("paper", "tu"):
+        raise ValueError(f"variant must be 'paper' or 'tu', got {variant!r}")
+    given, name = check_name(name), TU_NAMES.get(name, name) if variant == "paper" else name
+    try:
+        return _load(name, data)
+    except FileNotFoundError as error:
+        if given == name:
+            raise
+        raise FileNotFoundError(f"{error}; {given} means {name} here, variant='tu' loads {given} itself") from None
+
+
+def _load(name: str, data: Path | str | None) -> GraphSet:
     cached = cache_folder() / f"{name}.npz"
     if data is None:
         if os.path.exists(cached):  # Path.exists raises where the folder must not be read
-            return GraphSet.open(cached)[0]
+            graphs, about = GraphSet.open(cached)
+            if not about.get("source", _READER).startswith(_READER):
+                _log.warning(
+                    "%s is from an earlier version, without edge labels: delete it, or name the folder of %s once, "
+                    "to read them",
+                    cached,
+                    name,
+                )
+            return graphs
         with tempfile.TemporaryDirectory(prefix="compool-") as folder:
             return _cached(name, _download(name, Path(folder)), cached)
     return _cached(name, find_source(name, Path(data)), cached)
@@ -57,8 +91,6 @@ def _cached(name: str, source: Path, cached: Path) -> GraphSet:
     try:
         graphs, about = GraphSet.open(cached)
         if about.get("source") == signature:
-            if "summary" not in about:  # of an older version
-                _save(graphs, cached, source)
             return graphs
     except (ValueError, OSError):
         pass  # missing, of another format, or damaged: rebuilt from the source
@@ -91,7 +123,7 @@ def summary(name: str, data: Path | None = None) -> dict[str, Any]:
             return dict(json.loads(notes["summary"]))
     except (ValueError, OSError):
         pass  # not cached, or damaged
-    return load(name, data).summary
+    return load(name, data, "tu").summary
 
 
 def cache_folder() -> Path:
@@ -108,7 +140,9 @@ def find_source(name: str, data: Path) -> Path:
         if (folder / f"{name}_A.txt").is_file():
             return folder
     if not data.is_dir():
-        raise FileNotFoundError(f"{data} is no folder; it should have {name}.zip, {name}.npz or {name}/{name}_A.txt")
+        raise FileNotFoundError(
+            f"Folder {data} does not exist; it should have {name}.zip, {name}.npz or {name}/{name}_A.txt"
+        )
     known = {known_name.lower(): known_name for known_name in available(data)}
     near = difflib.get_close_matches(name.lower(), known, 1)
     hint = f"; did you mean {known[near[0]]}?" if near else ""
@@ -140,7 +174,7 @@ def _download(name: str, folder: Path) -> Path:
 
 def _signature(source: Path) -> str:
     files = sorted(source.glob("*.txt")) if source.is_dir() else [source]
-    return ";".join(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)
+    return _READER + ";".join(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)
 
 
 def parse(name: str, source: Path) -> GraphSet:
@@ -175,70 +209,81 @@ def _parse_files(name: str, read: _Read) -> GraphSet:
     if len(wrong) or (len(graph) and graph[0] < 0):
         line = int(wrong[0]) + 1 if len(wrong) else 1
         raise ValueError(f"{name}_graph_indicator.txt, line {line}: graphs must be numbered from 1, in order")
-    y = column("graph_labels")
+    y = _read_targets(name, read)
     if len(graph) == 0 or graph[-1] >= len(y):
         num_graphs = int(graph[-1]) + 1 if len(graph) else 0
+        kind = "graph_attributes" if y.dtype.kind == "f" else "graph_labels"
         raise ValueError(
-            f"{name}_graph_labels.txt has {len(y)} lines, but {name}_graph_indicator.txt has {num_graphs} graphs"
+            f"{name}_{kind}.txt has {len(y)} lines, but {name}_graph_indicator.txt has {num_graphs} graphs"
         )
     node_ptr = np.concatenate([[0], np.cumsum(np.bincount(graph, minlength=len(y)))])
+    pairs = _read_pairs(name, read, graph)
+    labels, attributes = _read_features(name, read, "node", len(graph), f"{name}_graph_indicator.txt")
+    edge_labels, edge_attributes = _read_features(name, read, "edge", len(pairs), f"{name}_A.txt")
+    has_edge_features = edge_labels is not None or edge_attributes is not None
+    try:
+        edges = order_edges(pairs[:, 0], pairs[:, 1], node_ptr, with_rows=has_edge_features)
+    except OneDirectionError as error:
+        line = int((pairs == error.edge).all(1).argmax())
+        numbers = tuple(node + 1 for node in error.edge)
+        raise ValueError(
+            f"{name}_A.txt, line {line + 1}: edge {numbers} is there in one direction only; is the file cut off?"
+        ) from None
+    if edges.rows is not None:
+        edge_labels = None if edge_labels is None else edge_labels[edges.rows]
+        edge_attributes = None if edge_attributes is None else edge_attributes[edges.rows]
+    nodes = (labels, attributes, edges.looped)
+    return GraphSet(name, node_ptr, edges.edge_ptr, edges.edge_index, y, *nodes, edge_labels, edge_attributes)
 
-    edge_index, edge_ptr, looped = _edges(name, read, graph, node_ptr)
+
+def _read_targets(name: str, read: _Read) -> NDArray[Any]:
+    """Classes, in the order of their names; or, in sets that have none, the attributes of graphs."""
+    if (stream := read("graph_labels")) is not None:
+        names = read_integers(stream, f"{name}_graph_labels.txt")[:, 0]
+        return np.unique(names, return_inverse=True)[1].astype(np.int64)
+    if (stream := read("graph_attributes")) is None:
+        raise FileNotFoundError(f"{name} has no {name}_graph_labels.txt")
+    values = read_floats(stream, f"{name}_graph_attributes.txt")
+    return values[:, 0] if values.shape[1] == 1 else values
+
+
+def _read_features(
+    name: str, read: _Read, of: str, num_rows: int, other: str
+) -> tuple[NDArray[np.int32] | None, NDArray[np.float32] | None]:
+    """The labels and attributes of nodes or edges, if they have any; the file `other` says how many there are."""
     labels = attributes = None
-    if (stream := read("node_labels")) is not None:
-        rows = read_integers(stream, f"{name}_node_labels.txt", columns=None)
-        _require_rows(name, "node_labels", rows, len(graph))
+    if (stream := read(f"{of}_labels")) is not None:
+        rows = read_integers(stream, f"{name}_{of}_labels.txt", columns=None)
+        _require_rows(f"{name}_{of}_labels.txt", rows, num_rows, other)
         labels = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
-    if (stream := read("node_attributes")) is not None:
-        attributes = read_floats(stream, f"{name}_node_attributes.txt")
-        _require_rows(name, "node_attributes", attributes, len(graph))
-    classes = np.unique(y, return_inverse=True)[1].astype(np.int64)
-    return GraphSet(name, node_ptr, edge_ptr, edge_index, classes, labels, attributes, looped)
+    if (stream := read(f"{of}_attributes")) is not None:
+        attributes = read_floats(stream, f"{name}_{of}_attributes.txt")
+        _require_rows(f"{name}_{of}_attributes.txt", attributes, num_rows, other)
+    return labels, attributes
 
 
-def _require_rows(name: str, suffix: str, rows: NDArray[np.generic], num_nodes: int) -> None:
-    if len(rows) != num_nodes:
-        raise ValueError(f"{name}_{suffix}.txt has {len(rows)} lines, but {name}_graph_indicator.txt has {num_nodes}")
+def _require_rows(file: str, rows: NDArray[np.generic], num_rows: int, other: str) -> None:
+    if len(rows) != num_rows:
+        raise ValueError(f"{file} has {len(rows)} lines, but {other} has {num_rows}")
 
 
-def _edges(
-    name: str, read: _Read, graph: NDArray[np.int32], node_ptr: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64] | None]:
-    """Edges in order, each once, numbered within their graph; their offsets; nodes with self-loops."""
+def _read_pairs(name: str, read: _Read, graph: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The edges in the order of the file [E, 2], from node 0."""
     file, num_nodes = f"{name}_A.txt", len(graph)
     stream = read("A")
     if stream is None:
         raise FileNotFoundError(f"{name} has no {file}")
     pairs = read_integers(stream, file, columns=2)
     pairs -= 1
-    source, target = pairs[:, 0], pairs[:, 1]
     outside = (pairs < 0).any(1) | (pairs >= num_nodes).any(1)
     if outside.any():
         line = int(outside.argmax())
         raise ValueError(
             f"{file}, line {line + 1}: nodes are 1..{num_nodes}, found {tuple((pairs[line] + 1).tolist())}"
         )
-    across = graph[source] != graph[target]
+    across = graph[pairs[:, 0]] != graph[pairs[:, 1]]
     if across.any():
         line = int(across.argmax())
         first, second = (int(graph[node]) + 1 for node in pairs[line])
         raise ValueError(f"{file}, line {line + 1}: its nodes are in different graphs, {first} and {second}")
-
-    key = np.sort(source.astype(np.int64) * num_nodes + target)  # 0.4 s on COLLAB, where np.unique takes 50
-    key = key[np.diff(key, prepend=-1) > 0]
-    source, target = (key // num_nodes).astype(np.int32), (key % num_nodes).astype(np.int32)
-    reverse = np.sort(target.astype(np.int64) * num_nodes + source)
-    if not np.array_equal(key, reverse):
-        lonely = np.setdiff1d(key, reverse)[0]
-        edge = [int(lonely // num_nodes), int(lonely % num_nodes)]
-        line = int((pairs == edge).all(1).argmax())
-        numbers = tuple(node + 1 for node in edge)
-        raise ValueError(
-            f"{file}, line {line + 1}: edge {numbers} is there in one direction only; is the file cut off?"
-        )
-    loop = source == target
-    looped = source[loop].astype(np.int64) if loop.any() else None
-    source, target = source[~loop], target[~loop]
-    edge_ptr = np.concatenate([[0], np.cumsum(np.bincount(graph[source], minlength=len(node_ptr) - 1))])
-    offset = node_ptr[graph[source]].astype(np.int32)
-    return np.stack([source - offset, target - offset]), edge_ptr, looped
+    return pairs

@@ -13,20 +13,36 @@ from compool.ops._checks import check_activated, check_range
 from compool.ops.score import score_and_pass
 
 Scorer = str | torch.nn.Module
-OFFSET_GAIN = 0.1  # how far the running threshold moves if all nodes were kept where none should be
+GROWTH = 1.1  # of the gain of a running threshold, per step in the same direction
+GAINS = (0.05, 10.0)  # its limits
 SIMILARITY_BIAS = 1.0  # at first, edges merge whose ends are closer than average by up to a standard deviation more
 
 
-def offset_gain(num_batches: Tensor) -> Tensor:
-    """How far the running threshold moves per share of nodes: far at first, then by :data:`OFFSET_GAIN`."""
-    return num_batches.clamp(min=1).reciprocal().clamp(min=OFFSET_GAIN)
+def move_offset(offset: Tensor, gain: Tensor, last: Tensor, missing: Tensor) -> None:
+    """Move running thresholds in place, so that the share of nodes that is kept comes to its target.
+
+    The gain grows while errors have the same sign, and shrinks when they change it: so it follows the scale of raw
+    scores, whatever that is.
+
+    Args:
+        offset: thresholds of raw scores [R].
+        gain: how far each moves, per share of nodes [R].
+        last: what was missing in the last step [R].
+        missing: the target less the share that was kept in this step [R]; 0 moves nothing.
+    """
+    turn = missing * last
+    factor = torch.where(turn > 0, GROWTH, torch.where(turn < 0, 1 / GROWTH**3, 1.0))
+    gain.mul_(factor).clamp_(*GAINS)
+    offset.add_(gain * missing)
+    last.copy_(torch.where(missing == 0, last, missing))
 
 
 class EdgeScorer(torch.nn.Module):
     """What the layers that score edges have in common: :math:`S_{ij} = σ(ψ(x_i, x_j, e_{ij}) + b)`."""
 
     offset: Tensor | None
-    num_batches_tracked: Tensor
+    gain: Tensor
+    last: Tensor
 
     def __init__(
         self,
@@ -80,7 +96,8 @@ class EdgeScorer(torch.nn.Module):
         """Draw the scorer's weights anew, and forget the running threshold."""
         if self.offset is not None:
             self.offset.zero_()
-            self.num_batches_tracked.zero_()
+            self.gain.fill_(1.0)
+            self.last.zero_()
         if self.random is not None:
             self.random.reset_parameters()
             return

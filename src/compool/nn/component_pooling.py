@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from compool import ops
-from compool.nn._scorer import EdgeScorer, Scorer, offset_gain
+from compool.nn._scorer import EdgeScorer, Scorer, move_offset
 from compool.nn._settings import (
     Score,
     check_budget,
@@ -124,7 +124,8 @@ class ComponentPooling(EdgeScorer):
         self.target_ratio = target_ratio
         if target_ratio is not None:
             self.offset = torch.zeros(1)
-            self.register_buffer("num_batches_tracked", torch.zeros((), dtype=torch.long))
+            self.register_buffer("gain", torch.ones(1))
+            self.register_buffer("last", torch.zeros(1))
         self._per_member = False  # divide features by the number of members before they are rounded
         self._num_idle_steps, self._idle_state, self._has_warned = 0, "", False
 
@@ -196,9 +197,8 @@ class ComponentPooling(EdgeScorer):
         num_supernodes = pooled.x.size(0)
         if self.target_ratio is not None and self.offset is not None:
             with torch.no_grad():
-                self.num_batches_tracked += 1
-                missing = self.target_ratio - num_supernodes / max(num_nodes, 1)
-                self.offset += offset_gain(self.num_batches_tracked) * missing
+                missing = torch.full_like(self.offset, self.target_ratio - num_supernodes / max(num_nodes, 1))
+                move_offset(self.offset, self.gain, self.last, missing)
         if not torch.compiler.is_compiling():
             if num_supernodes == num_nodes or not pooled.edge_index.size(1):
                 self._count_idle_step("nothing" if num_supernodes == num_nodes else "everything")

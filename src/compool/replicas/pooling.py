@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from compool import ops
-from compool.nn._scorer import offset_gain
+from compool.nn._scorer import move_offset
 from compool.nn._settings import highest_score
 from compool.replicas import kernels
 from compool.replicas.budgets import coarsen_by_quantile, coarsen_by_ratio
@@ -67,7 +67,8 @@ class StackedComponentPooling(_Scorer):
 
     threshold: Tensor
     offset: Tensor
-    num_batches_tracked: Tensor
+    gain: Tensor
+    last: Tensor
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__(layers)
@@ -89,7 +90,7 @@ class StackedComponentPooling(_Scorer):
         self.register_buffer("threshold", torch.tensor([layer.threshold for layer in layers]), persistent=False)
         self.target_ratio = layer.target_ratio
         if self.target_ratio is not None:
-            for name in ("offset", "num_batches_tracked"):
+            for name in ("offset", "gain", "last"):
                 self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
 
     def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
@@ -105,9 +106,8 @@ class StackedComponentPooling(_Scorer):
     @torch.no_grad()
     def _move_offset(self, before: Tensor, after: Tensor) -> None:
         """Move each replica's running threshold, from its nodes before and after pooling [R]."""
-        self.num_batches_tracked += before > 0
         missing = (self.target_ratio - after / before.clamp(min=1)) * (before > 0)
-        self.offset += (offset_gain(self.num_batches_tracked) * missing).unsqueeze(1)
+        move_offset(self.offset, self.gain, self.last, missing.to(self.offset.dtype).unsqueeze(1))
 
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""

@@ -1,16 +1,21 @@
 """The batches of many replicas as one graph."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from compool.data import Features, GraphSet
+from compool.data import features as choose_features
 from compool.replicas import kernels
 from compool.replicas.kernels.unions import segment_sizes
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +134,12 @@ class Capacity(NamedTuple):
 class Graphs:
     """A set of graphs and its features on a device, from which unions are made.
 
+    Args:
+        graphs: the set, a list of :class:`torch_geometric.data.Data`, or any dataset of PyG.
+        features: of its nodes; by default what :func:`compool.data.features` chooses.
+        device: where the arrays are kept.
+        dtype: of features that are not one-hot.
+
     Example:
         >>> from compool.data import communities, features
         >>> graphs = communities(9)
@@ -139,15 +150,20 @@ class Graphs:
 
     def __init__(
         self,
-        graphs: GraphSet,
-        features: Features,
+        graphs: "GraphSet | Iterable[Data]",
+        features: Features | None = None,
         device: str | torch.device = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> None:
+        graphs = GraphSet.from_data(graphs)
+        features = choose_features(graphs) if features is None else features
+
         def to_device(array: np.ndarray) -> Tensor:
             return torch.from_numpy(array).to(device)
 
         self.node_ptr, self.edge_ptr, self.y = map(to_device, (graphs.node_ptr, graphs.edge_ptr, graphs.y))
+        self.width = features.width
+        """The number of features."""
         if features.values is not None:
             x = to_device(features.values).to(dtype)
         elif features.width == 1:

@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from compool import data
 from compool.study import checkpoint
 from compool.study.machine import free_memory, has_gpu_driver, num_cpus
-from compool.study.recipe import Recipe
+from compool.study.recipe import METHODS, REPLACEMENTS, Recipe
 from compool.study.store import Store
 
 _log = logging.getLogger(__name__)
@@ -32,6 +32,12 @@ class Block:
     """Where to write checkpoints; None: an interrupted block restarts."""
     epochs_done: int = field(default=0, compare=False)
     """How many epochs its checkpoint has."""
+    keep_weights: bool = True
+    """Whether its runs hold the weights of their best epochs."""
+    own_source: str = field(default="", compare=False)
+    """The text of the file of an own network."""
+    note: str = field(default="", compare=False)
+    """How replicas are trained, if that is not as usual."""
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
@@ -121,7 +127,28 @@ def local_resources(device: str = "auto", workers: int | None = None) -> Resourc
 def load_data(recipe: Recipe, folder: Path | None) -> data.GraphSet:
     """The data set of a recipe."""
     name = recipe.files or recipe.dataset
-    return data.generate(name) if data.is_generated(name) else data.load(name, folder)
+    return data.generate(name) if data.is_generated(name) else data.load(name, folder, "tu")
+
+
+def describe_data(recipe: Recipe, graphs: data.GraphSet) -> str:
+    """What a recipe makes of its data set, in one line.
+
+    Example:
+        >>> from compool.study import recipe
+        >>> describe_data(recipe("gin", "communities"), data.communities(9))
+        'communities: 9 graphs, 3 classes; 4 node features from labels'
+    """
+    chosen, summary = data.features(graphs, recipe.features), graphs.summary
+    name = recipe.dataset if graphs.name == recipe.dataset else f"{recipe.dataset} (the set {graphs.name})"
+    auto = " (features=auto)" if recipe.features == "auto" else ""
+    kinds = [("node_attributes", "attributes"), ("node_labels", "labels")]
+    if recipe.method in (*METHODS, *REPLACEMENTS):
+        kinds += [("edge_attributes", ""), ("edge_labels", "")]
+    unused = [f"{summary[key]} {key.replace('_', ' ')}" for key, kind in kinds if summary[key] and kind != chosen.kind]
+    return (
+        f"{name}: {len(graphs):,} graphs, {graphs.target_text}; {chosen.width} node features from {chosen.kind}{auto}"
+        + (f"; not used: {', '.join(unused)}" if unused else "")
+    )
 
 
 def splits(recipe: Recipe, graphs: data.GraphSet, seed: int, replicas: Sequence[int]) -> list[data.Split]:
@@ -201,6 +228,7 @@ def plan(
     folder: Path | None = None,
     resources: Resources | None = None,
     size: int | None = None,
+    on_data: Callable[[str], None] | None = None,
 ) -> list[Block]:
     """The blocks of the missing runs of `num_replicas` replicas of each recipe.
 
@@ -216,6 +244,7 @@ def plan(
         resources: what to train on; by default, this machine.
         size: the largest number of replicas per block; by default what fits in memory, and few enough to keep all
             workers busy.
+        on_data: called with a description of each data set as the recipes use it.
     """
     for name, value in (("replicas", num_replicas), ("block", size)):
         if value is not None and value < 1:
@@ -233,16 +262,26 @@ def plan(
     interrupted = checkpoint.interrupted(checkpoint_folder, seed, device) if checkpoint_folder else []
     if size is not None:  # interrupted blocks may be too large
         interrupted = [unfinished for unfinished in interrupted if len(unfinished.members) <= size]
-    blocks, checksums = list[Block](), dict[str, str]()
+    blocks, checksums, described = list[Block](), dict[str, str](), set[str]()
     for group in groups.values():
         graphs = load_data(group[0], folder)
-        width = data.features(graphs, group[0].features).width
-        for recipe in group:
-            recipe.network_settings(width, graphs.num_classes)  # raises if they are wrong
+        if on_data is not None and (text := describe_data(group[0], graphs)) not in described:
+            on_data(text)
+            described.add(text)
+        features, own_source, note = data.features(graphs, group[0].features), "", ""
+        sized, group_size = group[0], size
+        if sized.own_network:
+            own_source, stacked = _try_own_networks(group, graphs, features)
+            sized, group_size = (stacked, size) if stacked else (sized, 1)
+            note = "many at once" if stacked else "one at a time"
+        else:
+            for recipe in group:
+                recipe.network_settings(features.width, graphs.num_classes)  # raises if they are wrong
         splits(group[0], graphs, seed, range(num_replicas))
-        max_replicas = size or min(block_size(group[0], graphs, memory), -(-num_replicas * len(group) // share))
+        max_replicas = group_size or min(block_size(sized, graphs, memory), -(-num_replicas * len(group) // share))
         where = folder, device, checkpoint_folder, interrupted
-        blocks += missing_blocks(opened, group, num_replicas, seed, max_replicas, *where, graphs.checksum)
+        missing = missing_blocks(opened, group, num_replicas, seed, max_replicas, *where, graphs.checksum)
+        blocks += [replace(block, own_source=own_source, note=note) for block in missing]
         checksums[group[0].dataset] = graphs.checksum
     for dataset, checksum in checksums.items():
         if opened and (others := opened.num_runs_of_other_data(dataset, checksum)):
@@ -253,6 +292,29 @@ def plan(
                 dataset,
             )
     return blocks
+
+
+def _try_own_networks(
+    recipes: Sequence[Recipe], graphs: data.GraphSet, features: data.Features
+) -> tuple[str, Recipe | None]:
+    """Build the own network of each recipe and try it.
+
+    Returns:
+        The text of its file, and a recipe of its size if replicas can be trained together.
+    """
+    from compool.replicas import Graphs
+    from compool.study.own_network import read_source, source_checksum
+    from compool.study.own_training import initial_network, stackable_settings
+
+    source, of_set = read_source(recipes[0].own_network), Graphs(graphs, features)
+    if any(source_checksum(source) != recipe.own_checksum for recipe in recipes):
+        raise ValueError(f"{recipes[0].own_network} has changed since its recipe was made; run the command again")
+    networks = [initial_network(recipe, source, of_set, graphs.num_classes, seed=0) for recipe in recipes]
+    settings = [stackable_settings(network) for network in networks]
+    if any(of_network is None for of_network in settings):
+        return source, None
+    letters, hidden = getattr(settings[0], "layers", "GIN"), getattr(settings[0], "hidden", 1)
+    return source, replace(recipes[0], layers=letters, hidden=hidden)
 
 
 def block_size(recipe: Recipe, graphs: data.GraphSet, memory: int) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from compool.nn.settings import GINSettings, NetworkSettings
+from compool.study import own_network
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -34,6 +35,9 @@ IMPLIED: dict[str, Any] = {
     "target_ratio": None,
     "merge_ratio": None,
     "quantile": None,
+    "own_network": "",
+    "own_checksum": "",
+    "arguments": "",
 }
 """The values of settings that a run does not mention. Checksums depend on them: they must never change.
 
@@ -47,6 +51,7 @@ REPLACEMENTS = {"none": "", "topk": "T", "sag": "A", "edge": "E", "random": "P"}
 _FOLDER = files("compool.study") / "recipes"
 _SCORING = ("weights", "symmetric", "threshold", "quantile", "scorer")
 _LETTERS = dict.fromkeys((*_SCORING, "reduce", "merge_ratio", "target_ratio"), "P") | {"ratio": "TA"}
+_NETWORK_KEYS = {"layers", "hidden", "readout", "dropout"} | {field.name for field in fields(NetworkSettings)}
 _WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
 
 
@@ -95,6 +100,14 @@ class Recipe:
     merge_ratio: float | None = None
     """The share of each graph's nodes that component pooling leaves, in place of a threshold."""
     quantile: float | None = None
+    own_network: str = ""
+    """Where the class of a network of one's own is: see :mod:`compool.study.own_network`. Settings of the built-in
+    networks do not count then.
+    """
+    own_checksum: str = ""
+    """The checksum of its file."""
+    arguments: str = ""
+    """Its arguments beside `in_channels` and `num_classes`, as JSON."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -104,10 +117,12 @@ class Recipe:
             elif type(value) not in kinds:
                 raise ValueError(f"{field.name} must be {_WORDS[kinds[0]]}, got {value!r}")
         choices = {"method": (*METHODS, *REPLACEMENTS), "optimizer": ("adam", "adamw")}
+        if self.own_network:
+            choices["method"] = (own_network.class_name(self.own_network),)
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}")
-        for name in ("hidden", "epochs", "batch", "halve"):
+        for name in ("epochs", "batch", "halve", *(() if self.own_network else ("hidden",))):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {getattr(self, name)!r}")
         if not self.lr > 0:
@@ -135,7 +150,7 @@ class Recipe:
     @property
     def parameters(self) -> int | None:
         """How many parameters the network has, if features and classes are known."""
-        if self.in_channels is None or self.num_classes is None:
+        if self.own_network or self.in_channels is None or self.num_classes is None:
             return None
         return self.network_settings().num_parameters
 
@@ -144,15 +159,17 @@ class Recipe:
         """Sixteen hexadecimal digits that change with any setting, whatever the defaults are now.
 
         Settings at the values in :data:`IMPLIED` are left out, so that a new setting does not change the checksums of
-        old runs. These values never change, defaults may: a recipe with another default is another recipe.
+        old runs. These values never change, defaults may: a recipe with another default is another recipe. Of an own
+        network, its text counts, not where it is.
         """
         given = {key: value for key, value in asdict(self).items() if key not in IMPLIED or value != IMPLIED[key]}
+        given.pop("own_network", None)
         return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def non_default(self) -> dict[str, Any]:
         """Settings of training and network that are not at their defaults."""
-        about = ("files", "in_channels", "num_classes")
+        about = ("files", "in_channels", "num_classes", "own_network", "own_checksum")
         return {
             key: getattr(self, key)
             for key, usual in _DEFAULTS.items()
@@ -161,6 +178,8 @@ class Recipe:
 
     def uses(self, setting: str) -> bool:
         """Whether the network has a layer that the setting is for."""
+        if self.own_network:
+            return True
         if setting in ("jump", "squash"):
             return self.layers != "GIN"
         if self.method == "random" and setting in _SCORING:
@@ -174,7 +193,11 @@ class Recipe:
 
 
 _DEFAULTS = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
-_KEYS = {field.name for field in fields(Recipe)} - {"method", "dataset", "name"}
+_OWN_KEYS = {"own_network", "own_checksum", "arguments"}
+_KEYS = {field.name for field in fields(Recipe)} - {"method", "dataset", "name"} - _OWN_KEYS
+_NO_NETWORK: dict[str, Any] = {"layers": "", "hidden": 0, "readout": "", "dropout": 0.0} | {
+    key: value for key, value in IMPLIED.items() if key in _NETWORK_KEYS - {"in_channels", "num_classes"}
+}
 
 
 def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Recipe:
@@ -182,21 +205,25 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
 
     Args:
         method: ``"component"``, ``"edgepool"`` or ``"gin"``; or component pooling's network without it, ``"none"``,
-            or with another, ``"topk"``, ``"sag"`` or ``"edge"``, or with ``"random"`` edges merged.
+            or with another, ``"topk"``, ``"sag"`` or ``"edge"``, or with ``"random"`` edges merged. A network of one's
+            own is ``"FILE.py:CLASS"`` or ``"MODULE:CLASS"``, and is trained as component pooling is.
         dataset: the data set, by its name in the paper or in the TU collection.
         name: which of the file's recipes, or the path of a TOML file of settings to change in ``fast``.
-        changes: settings to change.
+        changes: settings to change. Those of an own network that are not about training are arguments of its class.
 
     Example:
         >>> recipe("component", "PROTEINS").lr, recipe("component", "PROTEINS", "paper").lr
         (0.003, 0.001)
     """
+    if own_network.is_reference(method):
+        return _own_recipe(method, dataset, name, changes)
     if method in REPLACEMENTS:
         component = _recipe("component", dataset, name, method, changes)
         other = replace(component, method=method, layers=component.layers.replace("P", REPLACEMENTS[method]))
         return _random(other) if method == "random" else other
     if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join((*METHODS, *REPLACEMENTS))}; got {method!r}")
+        known_methods = ", ".join((*METHODS, *REPLACEMENTS))
+        raise ValueError(f"method must be one of {known_methods}, or FILE.py:CLASS; got {method!r}")
     return _recipe(method, dataset, name, method, changes)
 
 
@@ -244,6 +271,28 @@ def _recipe(method: str, dataset: str, name: str, variant: str, changes: dict[st
     return Recipe(method=method, dataset=dataset, name=name, **(settings | own | changes))
 
 
+def _own_recipe(reference: str, dataset: str, name: str, changes: dict[str, Any]) -> Recipe:
+    """The recipe of a network of one's own: data and training as in component pooling's recipe."""
+    source, method = own_network.read_source(reference), own_network.class_name(reference)
+    if method in (*METHODS, *REPLACEMENTS):
+        raise ValueError(f"{reference} has the name of a built-in method: rename the class")
+    changes = dict(changes)
+    if name.endswith(".toml"):
+        changes = _read_toml(Path(name)) | changes
+    arguments = {key: changes.pop(key) for key in sorted(changes) if key in _NETWORK_KEYS or key not in _KEYS}
+    own_network.require_arguments(reference, own_network.load_class(reference, source), arguments)
+    base = recipe("component", dataset, "fast" if name.endswith(".toml") else name, **changes)
+    return replace(
+        base,
+        method=method,
+        name=Path(name).stem if name.endswith(".toml") else name,
+        own_network=reference,
+        own_checksum=own_network.source_checksum(source),
+        arguments=json.dumps(arguments, sort_keys=True) if arguments else "",
+        **_NO_NETWORK,
+    )
+
+
 def variants(
     method: str, dataset: str, name: str = "fast", settings: Sequence[str] = (), **changes: Any
 ) -> list[Recipe]:
@@ -263,7 +312,7 @@ def variants(
     choices: list[list[tuple[str, Any]]] = []
     for setting in settings:
         key, equals, values = setting.partition("=")
-        if not equals or key not in _KEYS:
+        if not equals or not (key in _KEYS or (own_network.is_reference(method) and key.isidentifier())):
             known = ", ".join(sorted(_KEYS))
             raise ValueError(f"a setting must be NAME=VALUE, and its name one of {known}; got {setting!r}")
         if any(key == other for choice in choices for other, _ in choice):

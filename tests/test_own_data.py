@@ -1,0 +1,213 @@
+"""Studies on data of one's own: a function that returns graphs, or a saved set."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from compool.cli import app
+from compool.data import GraphSet, communities, community_count, load
+from compool.data.paper import TU_NAMES
+from compool.study import METHODS, Store, recipe
+
+run = CliRunner()
+OWN = """
+from dataclasses import dataclass
+
+import torch
+from torch_geometric.data import Data, InMemoryDataset
+
+import sizes
+
+@dataclass
+class Size:
+    nodes: int
+
+def rings():
+    graphs = []
+    for index in range(30):
+        one = torch.arange(sizes.smallest + index % 4)
+        edge_index = torch.stack([torch.cat([one, one.roll(1)]), torch.cat([one.roll(1), one])])
+        graphs.append(Data(x=torch.ones(len(one), 2) * (index % 2), edge_index=edge_index, y=index % 2))
+    return graphs
+
+class Rings(InMemoryDataset):
+    def __init__(self):
+        super().__init__()
+        self.data, self.slices = self.collate(rings())
+
+def proteins():
+    from compool.data import GraphSet
+    return GraphSet.from_data(rings(), name="PROTEINS")
+
+def broken():
+    return [1, 2][5]
+
+def asks_to_exit():
+    raise SystemExit("no data\\ntoday")
+
+def empty():
+    return []
+
+def nothing():
+    return None
+
+def directed():
+    return [Data(x=torch.ones(3, 1), edge_index=torch.tensor([[0], [1]]), y=0)] * 5
+
+number = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COMPOOL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("COMPOOL_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path / "elsewhere"))  # the command extends the path: undone by this
+    (tmp_path / "own_graphs.py").write_text(OWN)
+    (tmp_path / "sizes.py").write_text("smallest = 4\n")
+    (tmp_path / "own_broken.py").write_text("import torch\nfrom nowhere_to_be_found import graphs\n")
+
+
+def run_study(*arguments: str) -> Any:
+    options = [
+        "--method",
+        "gin",
+        "--replicas",
+        "2",
+        "--epochs",
+        "2",
+        "--no-report",
+        "--device",
+        "cpu",
+        "--workers",
+        "1",
+    ]
+    return run.invoke(app, ["run", *arguments, *options])
+
+
+@pytest.mark.parametrize(
+    ("reference", "name"),
+    [
+        ("own_graphs.py:rings", "rings"),
+        ("own_graphs:rings", "rings"),
+        ("own_graphs:Rings", "Rings"),
+        ("own_graphs.py:proteins", "PROTEINS"),
+    ],
+)
+def test_a_function(reference: str, name: str, tmp_path: Path) -> None:
+    extra = ["--set", "features=attributes"] if name == "rings" else []
+    result = run_study("--data", reference, *extra)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith(f"{name}: 30 graphs, 2 classes; 2 node features from attributes")
+    stored = list(Store(tmp_path / "study.sqlite").runs())
+    assert [(one.dataset, one.replica, one.status) for one in stored] == [(name, 0, "done"), (name, 1, "done")]
+    again = run_study(name, "--data", reference, *extra)
+    assert "0 trainings to do in 0 blocks, 2 in study.sqlite already" in again.stdout
+    saved = next((tmp_path / "cache" / "own").glob("*/*.npz"))
+    assert GraphSet.open(saved)[0].checksum == stored[0].data_checksum
+
+
+def test_several_processes_train_on_the_same_graphs(tmp_path: Path) -> None:
+    arguments = ["run", "--data", "own_graphs.py:rings", "--method", "gin", "--replicas", "4", "--block", "1"]
+    result = run.invoke(app, [*arguments, "--epochs", "2", "--workers", "2", "--device", "cpu", "--no-report"])
+    assert result.exit_code == 0, result.stderr
+    stored = list(Store(tmp_path / "study.sqlite").runs())
+    assert len(stored) == 4
+    assert len({one.data_checksum for one in stored}) == 1
+
+
+def test_a_saved_set(tmp_path: Path) -> None:
+    graphs = communities(30)[:20]
+    graphs.save(tmp_path / "sets" / "mine.npz")
+    for arguments in (["--data", "sets/mine.npz"], ["mine", "--data", "sets"]):
+        result = run_study(*arguments)
+        assert result.exit_code == 0, result.stderr
+        assert "mine (the set communities): 20 graphs, 3 classes; 4 node features from labels" in result.stdout
+    (one, _) = Store(tmp_path / "study.sqlite").runs()
+    assert (one.dataset, one.data_checksum) == ("mine", load("mine", tmp_path / "sets").checksum)
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("own_graphs.py:empty", "graphs must have at least one graph, got none"),
+        ("own_graphs.py:nothing", "graphs must be a list of torch_geometric.data.Data or a dataset, got NoneType"),
+        ("own_graphs.py:directed", "graph 0 has the edge (0, 1) in one direction only; GraphSet.from_data(graphs, to"),
+        ("own_graphs.py:number", "number must be a function, got int"),
+        ("own_graphs.py:squares", "own_graphs.py has no function squares"),
+        ("missing.py:rings", "missing.py does not exist"),
+        ("missing_module:rings", "there is no Python module missing_module; a file is written FILE.py:FUNCTION"),
+        ("missing.module:rings", "there is no Python module missing.module; a file is written FILE.py:FUNCTION"),
+        (":rings", "must be a folder, a file NAME.npz, FILE.py:FUNCTION or MODULE:FUNCTION; got ':rings'"),
+        ("own_graphs.py:", "must be a folder, a file NAME.npz, FILE.py:FUNCTION or MODULE:FUNCTION; got 'own_gra"),
+        ("sets/mine.npz", "sets/mine.npz does not exist"),
+    ],
+)
+def test_wrong_references_are_one_line(reference: str, message: str) -> None:
+    result = run_study("--data", reference)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("compool: --data ")
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("reference", "line", "last"),
+    [
+        ("own_graphs.py:broken", "return [1, 2][5]", "IndexError: list index out of range"),
+        ("own_graphs.py:asks_to_exit", 'raise SystemExit("no data\\ntoday")', "SystemExit: no data"),
+        (
+            "own_broken.py:graphs",
+            "from nowhere_to_be_found import",
+            "ModuleNotFoundError: No module named 'nowhere_to_b",
+        ),
+    ],
+)
+def test_errors_in_own_code_come_with_their_traceback(reference: str, line: str, last: str) -> None:
+    result = run_study("--data", reference)
+    assert result.exit_code == 2
+    assert line in result.stderr
+    assert "src/compool" not in result.stderr  # none of our lines
+    assert result.stderr.splitlines()[-1].startswith(f"compool: --data {reference}: {last}")
+
+
+def test_other_names_than_that_of_the_function() -> None:
+    result = run_study("NCI1", "--data", "own_graphs.py:rings")
+    assert result.exit_code == 2
+    assert result.stderr == "compool: --data gives the data set rings; name that or none, got NCI1\n"
+
+
+def test_what_a_recipe_changes_is_printed(tmp_path: Path) -> None:
+    from compool.study.planning import describe_data
+
+    graphs = load_tiny(tmp_path)
+    auto = recipe("component", "TINY")
+    expected = "TINY: 3 graphs, 2 classes; 2 node features from attributes (features=auto); not used: 2 node labels"
+    assert describe_data(auto, graphs) == f"{expected}, 3 edge labels"
+    expected = "PROTEINS (the set TINY): 3 graphs, 2 classes; 2 node features from labels; not used: 2 node attributes"
+    assert describe_data(recipe("gin", "PROTEINS", features="labels"), graphs) == f"{expected}, 3 edge labels"
+    counted = describe_data(recipe("gin", "community-count"), community_count(12))
+    assert counted == "community-count: 12 graphs, 1 target (regression); 4 node features from labels (features=auto)"
+
+
+def load_tiny(folder: Path) -> GraphSet:
+    from tests.data.test_tu import write
+
+    return load("TINY", write(folder, edge_labels="1\n2\n3\n1\n2\n3\n"))
+
+
+def test_names_of_the_paper_are_those_of_recipes() -> None:
+    for method in METHODS:
+        for dataset, tu_name in TU_NAMES.items():
+            assert recipe(method, dataset).files == tu_name
+
+
+def test_datasets_lists_edge_labels_and_tasks(tmp_path: Path) -> None:
+    load_tiny(tmp_path)
+    community_count(12).save(tmp_path / "count.npz")
+    table = run.invoke(app, ["datasets", "--data", str(tmp_path)])
+    assert "3 edge labels" in " ".join(table.stdout.split())
+    assert "regression" in table.stdout
