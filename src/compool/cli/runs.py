@@ -26,8 +26,8 @@ def run_study(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="Methods, with commas between; also none, topk, sag, edge and random, for comparison, and FILE.py:CLASS or "
-            "MODULE:CLASS for a network of your own.",
+            help="Methods, with commas between; also none, topk, sag, edge and random, for comparison, and "
+            "FILE.py:CLASS or MODULE:CLASS for a network of your own.",
             show_default="component,edgepool,gin",
         ),
     ] = None,
@@ -109,7 +109,8 @@ def run_study(
                 resources = cluster.cluster_resources(device, workers)
             else:
                 resources = study.local_resources(device, workers)
-            plan = study.plan(chosen, num_wanted, seed, store, source.folder, resources, block, print)
+            where = (store, source.folder, resources, block, print)
+            plan = study.plan(chosen, num_wanted, seed, *where, not dry_run)
             plan = [replace(planned, keep_weights=weights) for planned in plan]
             todo = sum(len(planned.replicas) for planned in plan)
             begun = sum(planned.epochs_done > 0 for planned in plan)
