@@ -26,8 +26,8 @@ def run_study(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="Methods, with commas between; also none, topk, sag, edge and random, for comparison, and FILE.py:CLASS or "
-            "MODULE:CLASS for a network of your own.",
+            help="Methods, with commas between; also none, topk, sag, edge and random, for comparison, and "
+            "FILE.py:CLASS or MODULE:CLASS for a network of your own.",
             show_default="component,edgepool,gin",
         ),
     ] = None,
