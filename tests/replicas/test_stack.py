@@ -35,9 +35,6 @@ NETWORKS = {
 }
 
 
-NOT_STATIC = ("CPCL, learned",)
-
-
 def has_ties(name: str, kind: str) -> bool:
     """Whether rounding decides which scores are higher."""
     return ("T" in name and kind == "one") or (name in ("PCL, ratio", "PCL, quantile") and kind != "attributes")
@@ -127,8 +124,6 @@ def test_networks_that_differ() -> None:
 @pytest.mark.parametrize("kind", ["attributes", "labels", "one"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_padding_changes_nothing(name: str, kind: str, backend: str) -> None:
-    if name in NOT_STATIC:
-        pytest.skip("takes no padded unions")
     graphs = graph_set()
     chosen = features(graphs, kind)
     networks = [NETWORKS[name](chosen.width) for _ in WHICH]
