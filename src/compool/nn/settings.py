@@ -12,11 +12,6 @@ CONVOLUTIONS, POOLINGS = "CSG", "PETA"
 READOUTS = ("mean", "sum")
 
 
-def num_outputs(num_classes: int) -> int:
-    """How many numbers a network returns per graph: one logit for two classes, else one per class."""
-    return 1 if num_classes == 2 else num_classes
-
-
 @dataclass(frozen=True)
 class NetworkSettings:
     """The arguments of :class:`compool.nn.Network`, where they are described.
@@ -40,6 +35,7 @@ class NetworkSettings:
     squash: bool = False
     scorer: str = "linear"
     reduce: str = "score"
+    out_channels: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.layers, str):
@@ -64,6 +60,11 @@ class NetworkSettings:
             check_reduce(self.reduce, self.weights, "tanh", self.threshold)
 
     @property
+    def num_outputs(self) -> int:
+        """How many numbers the network returns per graph."""
+        return _num_outputs(self)
+
+    @property
     def widths(self) -> list[tuple[str, int, int]]:
         """Each layer's letter and the numbers of channels that it takes and returns."""
         widths, width, body = list[tuple[str, int, int]](), self.in_channels, self.layers.rstrip("L")
@@ -71,7 +72,7 @@ class NetworkSettings:
             if letter == "L" and position == len(body) and self.jump:  # takes the readouts of all convolutions
                 width *= sum(layer in CONVOLUTIONS for layer in body)
             out = width if letter in POOLINGS else self.hidden
-            out = num_outputs(self.num_classes) if position == len(self.layers) - 1 else out
+            out = self.num_outputs if position == len(self.layers) - 1 else out
             widths.append((letter, width, out))
             width = out
         return widths
@@ -104,10 +105,16 @@ class GINSettings:
     dropout: float = 0.5
     readout: str = "sum"
     depth: int = 4
+    out_channels: int | None = None
 
     def __post_init__(self) -> None:
         _check_common(self)
         _check_size("depth", self.depth, 0)
+
+    @property
+    def num_outputs(self) -> int:
+        """How many numbers the network returns per graph."""
+        return _num_outputs(self)
 
     @property
     def widths(self) -> list[int]:
@@ -118,7 +125,7 @@ class GINSettings:
     def num_parameters(self) -> int:
         """How many parameters the network has, with an unused ε per layer, as in the original."""
         convolutions = sum(_num_parameters("G", width, self.hidden) for width in self.widths[:-1])
-        predictions = sum(_num_parameters("L", width, num_outputs(self.num_classes)) for width in self.widths)
+        predictions = sum(_num_parameters("L", width, self.num_outputs) for width in self.widths)
         return self.depth + convolutions + predictions
 
     def network(self) -> "GIN":
@@ -126,6 +133,11 @@ class GINSettings:
         from compool.nn.network import GIN
 
         return GIN(**asdict(self))
+
+
+def _num_outputs(settings: NetworkSettings | GINSettings) -> int:
+    """What is asked for; by default, as in the paper, one logit for two classes, else one per class."""
+    return settings.out_channels or (1 if settings.num_classes == 2 else settings.num_classes)
 
 
 def _num_parameters(letter: str, width: int, out: int) -> int:
@@ -149,7 +161,9 @@ def _check_common(settings: NetworkSettings | GINSettings) -> None:
         raise ValueError(f"dropout must be at least 0 and below 1, got {settings.dropout}")
     _check_size("in_channels", settings.in_channels, 1)
     _check_size("hidden", settings.hidden, 1)
-    _check_size("num_classes", settings.num_classes, 2)
+    _check_size("num_classes", settings.num_classes, 2 if settings.out_channels is None else 1)
+    if settings.out_channels is not None:
+        _check_size("out_channels", settings.out_channels, 1)
 
 
 def _check_size(name: str, size: Any, least: int) -> None:

@@ -117,7 +117,7 @@ class Recipe:
             raise ValueError(f"there is no recipe for {self.dataset}: give in_channels and num_classes")
         if self.layers == "GIN":
             return GINSettings(width, self.hidden, classes, self.dropout, self.readout)
-        known: dict[str, Any] = {"in_channels": width, "num_classes": classes}
+        known: dict[str, Any] = {"in_channels": width, "num_classes": classes, "out_channels": None}
         names = (field.name for field in fields(NetworkSettings) if field.name not in known)
         return NetworkSettings(**known, **{name: getattr(self, name) for name in names})
 
