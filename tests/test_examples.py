@@ -1,6 +1,8 @@
 """The examples run, and say what is missing."""
 
+import importlib.util
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -38,6 +40,26 @@ def test_color_connectivity(
     assert (tmp_path / "islands.png").stat().st_size > 10_000
 
 
+def test_plain_pyg(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    run("plain_pyg.py", "--graphs", "600", monkeypatch=monkeypatch)
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "GraphSet('communities', 600 graphs, 4 features (labels), 3 classes)"
+    last = float(out[-1].removeprefix("epoch 30: test accuracy ").removesuffix("%"))
+    assert last >= 90  # a third by chance
+
+
+def test_lightning() -> None:
+    """In a process of its own: what Lightning warns about is not ours."""
+    installed = importlib.util.find_spec("lightning") is not None
+    arguments = [str(EXAMPLES / "lightning_training.py"), "--graphs", "90", "--epochs", "2"]
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=300)
+    if not installed:
+        assert done.stderr == "this example needs Lightning: pip install lightning\n"
+        pytest.skip("needs Lightning")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("test accuracy ")
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
@@ -46,6 +68,7 @@ def test_color_connectivity(
         ("expressiveness.py", [], "name the folder that has EXP.zip and CEXP.zip"),
         ("expressiveness.py", ["--data", "nowhere"], "nowhere does not exist; it should have EXP.zip"),
         ("readouts.py", ["--data", "nowhere"], "nowhere does not exist; it should have MUTAG.zip"),
+        ("plain_pyg.py", ["--data", "nowhere", "--set", "MUTAG"], "nowhere does not exist; it should have MUTAG.zip"),
         ("thresholds.py", ["--data", "nowhere", "--set", "MUTAG"], "nowhere does not exist; it should have MUTAG.zip"),
     ],
 )
