@@ -27,6 +27,8 @@ def test_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
                 result = CliRunner().invoke(app, arguments)
                 assert result.exit_code == 0, result.output
         elif language == "python" and ("compool.integrations.tgp" not in block or HAVE_TGP):
+            if file := re.match(r"# (\w+\.py)\n", block):  # commands below read it
+                Path(file[1]).write_text(block)
             exec(compile(block, page.name, "exec"), names)
         else:
             assert language in ("python", "{toctree}", "{eval-rst}"), (

@@ -1,9 +1,9 @@
 """The examples run, and say what is missing."""
 
-import importlib.util
 import runpy
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -40,6 +40,26 @@ def test_color_connectivity(
     assert (tmp_path / "islands.png").stat().st_size > 10_000
 
 
+@pytest.mark.skipif(find_spec("wandb") is None, reason="needs wandb, which is not a dependency")
+def test_weights_and_biases(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """With the real package, offline."""
+    small = ("--project", "pooling", "--offline", "--replicas", "1", "--epochs", "2")
+    run("weights_and_biases.py", *small, "--store", str(tmp_path / "study.sqlite"), monkeypatch=monkeypatch)
+    assert "1 runs stored" in capsys.readouterr().out
+    assert len(list((tmp_path / "wandb").glob("offline-run-*/*.wandb"))) == 1
+
+
+@pytest.mark.skipif(find_spec("wandb") is not None, reason="wandb is installed")
+def test_weights_and_biases_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run("weights_and_biases.py", "--project", "pooling", monkeypatch=monkeypatch)
+    assert capsys.readouterr().err.endswith("error: this example needs the package wandb: pip install wandb\n")
+
+
 def test_plain_pyg(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     run("plain_pyg.py", "--graphs", "600", monkeypatch=monkeypatch)
     out = capsys.readouterr().out.splitlines()
@@ -50,7 +70,7 @@ def test_plain_pyg(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
 
 def test_lightning() -> None:
     """In a process of its own: what Lightning warns about is not ours."""
-    installed = importlib.util.find_spec("lightning") is not None
+    installed = find_spec("lightning") is not None
     arguments = [str(EXAMPLES / "lightning_training.py"), "--graphs", "90", "--epochs", "2"]
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=300)
     if not installed:

@@ -21,6 +21,8 @@ from compool.cli import app
 from compool.data import communities
 from compool.integrations import ray as cluster
 from compool.integrations.ray import _others
+from compool.study.own_network import OwnNetworkError
+from tests.study.test_own_network import NET
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray: pip install -c constraints.txt '.[ray]'")
 
@@ -221,6 +223,25 @@ def test_an_error_in_a_task_is_one_line(nodes: Nodes, folder: Path, tmp_path: Pa
         pytest.raises(RuntimeError, match=r"SMALL component on [0-9a-f]+: Runtime"),
     ):
         list(cluster.execute([wrong], tmp_path / "ray"))
+
+
+@needs_ray
+def test_a_network_of_ones_own(nodes: Nodes, folder: Path, tmp_path: Path) -> None:
+    """Its text travels with the blocks; the nodes need no file. Errors in it come back with their traceback."""
+    file = tmp_path / "mine.py"
+    file.write_text(NET)
+    blocks = study.plan([recipe(f"{file}:Net")], 2, 5, tmp_path / "here", folder, study.local_resources("cpu"))
+    list(study.execute(blocks, tmp_path / "here", workers=1))
+    file.write_text(NET.replace("x = self.conv", "assert not self.training\n        x = self.conv"))
+    broken = study.plan([recipe(f"{file}:Net")], 1, 5, tmp_path / "here", folder, study.local_resources("cpu"))
+    file.unlink()
+    with cluster.connected_cluster(nodes.address):
+        list(cluster.execute(blocks, tmp_path / "ray"))
+        with pytest.raises(OwnNetworkError, match=r"mine\.py:Net: AssertionError") as caught:
+            list(cluster.execute(broken, tmp_path / "ray"))
+    assert "assert not self.training" in caught.value.trace
+    assert len(numbers(tmp_path / "here")) == 2
+    assert numbers(tmp_path / "here") == numbers(tmp_path / "ray")
 
 
 @needs_ray

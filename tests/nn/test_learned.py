@@ -106,8 +106,7 @@ def test_running_statistics_behave_as_those_of_batch_norm() -> None:
     state = {name: tensor.clone() for name, tensor in similarity.state_dict().items()}
     assert set(state) == {"logit", "mean", "variance", "num_batches_tracked"}
     similarity.eval()(first, edge_index)
-    similarity.train()(torch.randn(20, 2), edge_index[:, :0])  # no edges: counted, but nothing to learn
-    state["num_batches_tracked"] += 1
+    similarity.train()(torch.randn(20, 2), edge_index[:, :0])  # no edges: nothing to learn, and not counted
     for name, tensor in similarity.state_dict().items():
         assert torch.equal(tensor, state[name]), name
     again = Similarity(2)
@@ -192,7 +191,7 @@ def test_scorers_that_return_something_else(result: object, message: str) -> Non
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"scorer": "cosine"}, "scorer must be 'linear', 'similarity' or a module, got 'cosine'"),
+        ({"scorer": "cosine"}, "scorer must be 'linear', 'similarity', 'random' or a module; got 'cosine'"),
         ({"reduce": "max"}, "reduce must be one of 'score', 'sum', 'mean', 'graded'; got 'max'"),
         ({"reduce": "mean", "weights": "all"}, "weights='all' is a way to weigh by scores"),
         ({"reduce": "graded", "weights": "all"}, "weights='all' is a way to weigh by scores"),

@@ -68,6 +68,10 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
     gpu("edge_distance", x, edge_index, channel, None)
     gpu("edge_distance_backward", score, x, edge_index, channel, None, **TOLERANCE[dtype])
     gpu("edge_moments", x, edge_index, counted, None, 1)
+    group, rows = batch.long() % 3, torch.rand(3, channels, dtype=wide, device=DEVICE)  # no edge joins two
+    gpu("edge_distance", x, edge_index, rows, group)
+    gpu("edge_distance_backward", score, x, edge_index, rows, group, **TOLERANCE[dtype])
+    gpu("edge_moments", x, edge_index, counted, group, 3)
 
 
 def test_keys() -> None:

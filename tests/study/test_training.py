@@ -163,7 +163,7 @@ def test_the_checksum_of_data_stays_the_same_from_version_to_version() -> None:
 def test_a_block_that_does_not_fit_is_halved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = study.train_block
 
-    def narrow(block: study.Block, report: object = None) -> list[study.Run]:
+    def narrow(block: study.Block, *_: object) -> list[study.Run]:
         if len(block.replicas) > 1:
             raise torch.OutOfMemoryError
         return real(block)

@@ -26,6 +26,8 @@ class _Commands(TyperGroup):
             fixable = _errors.is_user_error(error)
             if ctx.params.get("debug") or not fixable:
                 _errors.print_traceback(error)
+            elif trace := _errors.own_trace(error):
+                typer.echo(trace, err=True, nl=False)
             raise stop(_errors.one_line_message(error), 2 if fixable else 1) from None
 
 

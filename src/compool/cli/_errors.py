@@ -13,7 +13,7 @@ def is_user_error(error: BaseException) -> bool:
     compool raises such errors itself, with a ``raise`` statement. An unforeseen error of a library such as torch, or of
     Python in the middle of our code, is a bug.
     """
-    if isinstance(error, OSError) or is_out_of_memory(error):
+    if isinstance(error, OSError) or is_out_of_memory(error) or own_trace(error) is not None:
         return True
     if error.__cause__ is not None:
         return is_user_error(error.__cause__)
@@ -24,6 +24,13 @@ def is_user_error(error: BaseException) -> bool:
         return False
     package = str(where.tb_frame.f_globals.get("__name__")).partition(".")[0]
     return package == "compool" and where.tb_frame.f_code.co_code[where.tb_lasti] == _RAISE
+
+
+def own_trace(error: BaseException) -> str | None:
+    """The traceback within the user's own network, if the error is one of :mod:`compool.study.own_network`; by name, as
+    few commands need that module.
+    """
+    return getattr(error, "trace", "") if type(error).__name__ == "OwnNetworkError" else None
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -18,6 +18,7 @@ import torch
 from compool.data import GraphSet
 from compool.replicas.trainer import Curves
 from compool.study import planning, training
+from compool.study.own_network import OwnNetworkError
 from compool.study.planning import Block, Resources
 from compool.study.schedule import WorkerLost, schedule
 from compool.study.store import Run, Store
@@ -140,7 +141,7 @@ def execute(
         try:
             return future.result()
         except ray.exceptions.RayTaskError as error:  # raised by the training itself
-            if isinstance(error.cause, MemoryError | torch.OutOfMemoryError):
+            if isinstance(error.cause, MemoryError | torch.OutOfMemoryError | OwnNetworkError):
                 raise error.cause from None
             node = mailbox.node(key) or "a node"
             raise RuntimeError(f"{mailbox.blocks[key].name} on {node}: {_last_line(error.cause)}") from error

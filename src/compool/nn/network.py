@@ -16,7 +16,7 @@ from torch_geometric.nn import (
 from compool.nn._unsupported import refuse_script
 from compool.nn.component_pooling import component_pooling
 from compool.nn.edge_pooling import EdgePooling
-from compool.nn.settings import CONVOLUTIONS, POOLINGS, GINSettings, NetworkSettings
+from compool.nn.settings import CONVOLUTIONS, POOLINGS, GINSettings, NetworkSettings, num_outputs
 from compool.ops._checks import check_graph_ids, check_inputs
 
 _READOUTS = {"mean": global_mean_pool, "sum": global_add_pool}
@@ -25,7 +25,7 @@ _READOUTS = {"mean": global_mean_pool, "sum": global_add_pool}
 def _check_graphs(
     network: "Network | GIN", x: Tensor, edge_index: Tensor, batch: Tensor | None, batch_size: int | None
 ) -> tuple[Tensor, int]:
-    """The graph of each node, and how many graphs there are, once the input is checked."""
+    """The graph of each node, and how many there are, once the input is checked."""
     check_inputs(x, edge_index, batch, None, network.settings.in_channels, None, next(network.parameters()))
     if batch is None:
         batch = torch.zeros(x.size(0), dtype=torch.long, device=x.device)
@@ -60,10 +60,13 @@ class Network(torch.nn.Module):
         squash: a sigmoid after the last layer where there are more than two classes, as in the released code's network
             with edge pooling: its cross-entropy cannot become small.
 
-        scorer: of component pooling: ``"linear"`` or ``"similarity"``, whose scores are cut off at ±1 instead of tanh.
+        scorer: of component pooling: ``"linear"``, ``"similarity"``, whose scores are cut off at ±1 instead of tanh, or
+            ``"random"``.
         reduce: of component pooling: ``"score"``, ``"sum"``, ``"mean"`` or ``"graded"``.
-        out_channels: how many numbers to return per graph; by default one logit for two classes, as in the paper, else
-            one per class. Two classes with ``cross_entropy`` need ``out_channels=2``.
+        target_ratio: of component pooling: the share of nodes to keep on average.
+        merge_ratio: of component pooling: its `ratio`, the share of each graph's nodes to leave, in place of a
+            threshold.
+        quantile: of component pooling, in place of a threshold.
 
     Example:
         >>> network = Network("CPCL", in_channels=29, hidden=16, num_classes=2, dropout=0.1)
@@ -89,7 +92,9 @@ class Network(torch.nn.Module):
         squash: bool = False,
         scorer: str = "linear",
         reduce: str = "score",
-        out_channels: int | None = None,
+        target_ratio: float | None = None,
+        merge_ratio: float | None = None,
+        quantile: float | None = None,
     ) -> None:
         super().__init__()
         self.settings = NetworkSettings(
@@ -107,7 +112,9 @@ class Network(torch.nn.Module):
             squash,
             scorer,
             reduce,
-            out_channels,
+            target_ratio,
+            merge_ratio,
+            quantile,
         )
         self.letters, self.dropout, self.readout, self.jump = layers, dropout, readout, jump
         self.squash = squash and num_classes > 2
@@ -127,7 +134,7 @@ class Network(torch.nn.Module):
             batch_size: how many graphs there are, if the last may have no nodes.
 
         Returns:
-            Logits [graphs, classes], or [graphs, 1] for two classes, or [graphs, out_channels] if that is given.
+            Logits [graphs, classes], or [graphs, 1] for two classes.
         """
         batch, batch_size = _check_graphs(self, x, edge_index, batch, batch_size)
         read = _READOUTS[self.readout]
@@ -190,7 +197,6 @@ class GIN(torch.nn.Module):
         dropout: probability of dropout of the predictions.
         readout: ``"sum"`` or ``"mean"``.
         depth: number of layers.
-        out_channels: how many numbers to return per graph; by default one logit for two classes, else one per class.
 
     Example:
         >>> network = GIN(in_channels=29, hidden=16, num_classes=2)
@@ -206,16 +212,15 @@ class GIN(torch.nn.Module):
         dropout: float = 0.5,
         readout: str = "sum",
         depth: int = 4,
-        out_channels: int | None = None,
     ) -> None:
         super().__init__()
-        self.settings = GINSettings(in_channels, hidden, num_classes, dropout, readout, depth, out_channels)
+        self.settings = GINSettings(in_channels, hidden, num_classes, dropout, readout, depth)
         self.dropout, self.readout = dropout, readout
         self.epsilon = torch.nn.Parameter(torch.zeros(depth))  # unused, as in the original, whose counts include it
         widths = self.settings.widths
         self.convs = torch.nn.ModuleList(GINConv(_perceptron(width, hidden)) for width in widths[:-1])
         self.norms = torch.nn.ModuleList(torch.nn.BatchNorm1d(hidden) for _ in range(depth))
-        self.predictions = torch.nn.ModuleList(torch.nn.Linear(width, self.settings.num_outputs) for width in widths)
+        self.predictions = torch.nn.ModuleList(torch.nn.Linear(width, num_outputs(num_classes)) for width in widths)
 
     __prepare_scriptable__ = refuse_script
 

@@ -58,7 +58,7 @@ class Similarity(torch.nn.Module):
         counted = None
         if self.training:
             counted = ops.select(x.new_zeros(edge_index.size(1)), edge_index, x.size(0), 0.0).counted
-            self.num_batches_tracked += 1
+            self.num_batches_tracked += counted.any()
             self._update(self.mean, ops.edge_moments(x, edge_index, counted), counted)
         weight = channel_weight(self.logit.to(dtype), self.mean.to(dtype))
         distance = ops.edge_distance(x, edge_index, weight)
@@ -68,9 +68,14 @@ class Similarity(torch.nn.Module):
 
     @torch.no_grad()
     def _update(self, running: Tensor, batch: Tensor, counted: Tensor) -> None:
-        """Means over all batches at first, then moving averages; a batch without edges changes nothing."""
-        share = self.num_batches_tracked.reciprocal().clamp(min=MOMENTUM) * counted.any()
+        """A batch without edges changes nothing."""
+        share = moving_share(self.num_batches_tracked) * counted.any()
         running.lerp_(batch.to(running.dtype), share.to(running.dtype))
+
+
+def moving_share(num_batches: Tensor) -> Tensor:
+    """How much the latest batch counts in running statistics: means over all batches at first, then moving averages."""
+    return num_batches.clamp(min=1).reciprocal().clamp(min=MOMENTUM)
 
 
 def channel_weight(logit: Tensor, mean: Tensor) -> Tensor:

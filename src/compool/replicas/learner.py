@@ -60,6 +60,15 @@ class Learner:
         """All that a step changes."""
         return [*self.adam.state, *self.stack.buffers(), self.failed, self.loss, self.steps]
 
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The parameters and buffers of the networks, by name [R, *]; they share memory with the stack."""
+        return self.stack.state_dict()
+
+    def set_lr(self, lr: Tensor) -> None:
+        """Change the learning rate of each replica [R]."""
+        self.adam.set_lr(lr)
+
     def step(self, ids: Tensor, padding: Padding | None = None) -> None:
         """One step of every replica on its graphs [R, B]. Replicas that fail are silenced."""
         self.stack.train()
@@ -83,16 +92,12 @@ class Learner:
     def evaluate(self, ids: Tensor, padding: Padding | None = None) -> Evaluation:
         """Evaluate each replica on its graphs [R, B]."""
 
-        def evaluation_of(ids: Tensor) -> Evaluation:
+        def evaluate_active(ids: Tensor) -> Evaluation:
             self.stack.eval()
             union, (logits, levels, _) = self._output(ids, None, padding)
-            guess = (logits.squeeze(2) > 0).long() if logits.size(2) == 1 else logits.argmax(2)
-            is_graph = ids >= 0
-            correct = ((guess == self.graphs.y[ids.clamp(min=0)]) & is_graph).sum(1)
-            loss = loss_of(logits, self.graphs.y, ids) * is_graph.sum(1)
-            return Evaluation(correct, loss, torch.stack([union.ptr.diff(), *levels], 1))
+            return evaluation_of(logits, self.graphs.y, ids, torch.stack([union.ptr.diff(), *levels], 1))
 
-        return evaluation_of(self._active(ids)) if padding else self._guarded(evaluation_of, ids)
+        return evaluate_active(self._active(ids)) if padding else self._guarded(evaluate_active, ids)
 
     def _output(self, ids: Tensor, keys: Tensor | None, padding: Padding | None) -> tuple[Union, Output]:
         capacity, after, needed = padding or (None, (), None)
@@ -166,6 +171,14 @@ class CapturedStep(Generic[T]):
         if self.capacity.edges >= LARGE_UNION and less.sum() < 0.8 * self._capacities.sum():
             self.after = tuple(Capacity(*level) for level in torch.minimum(less + 1, self._capacities).tolist())
             self._capture()
+
+
+def evaluation_of(logits: Tensor, y: Tensor, ids: Tensor, nodes: Tensor) -> Evaluation:
+    """The evaluation of each replica's graphs [R, B] by their logits [R, B, outputs]."""
+    guess = (logits.squeeze(2) > 0).long() if logits.size(2) == 1 else logits.argmax(2)
+    is_graph = ids >= 0
+    correct = ((guess == y[ids.clamp(min=0)]) & is_graph).sum(1)
+    return Evaluation(correct, loss_of(logits, y, ids) * is_graph.sum(1), nodes)
 
 
 def loss_of(logits: Tensor, y: Tensor, ids: Tensor) -> Tensor:

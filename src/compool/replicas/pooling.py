@@ -8,10 +8,12 @@ from torch import Tensor
 from torch.nn import Module
 
 from compool import ops
+from compool.nn._scorer import move_offset
 from compool.nn._settings import highest_score
-from compool.nn.similarity import EPSILON, MOMENTUM, Similarity, channel_weight
 from compool.replicas import kernels
+from compool.replicas.budgets import coarsen_by_quantile, coarsen_by_ratio
 from compool.replicas.layers import StackedLinear, add, multiply, require_equal_settings, require_settings, stacked
+from compool.replicas.scorers import StackedRandomScore, StackedSimilarity
 from compool.replicas.union import Union
 
 
@@ -23,7 +25,8 @@ class _Scorer(Module):
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
-        self.lin = StackedLinear([layer.lin for layer in layers])
+        if hasattr(layers[0], "lin"):  # random scores need none
+            self.lin = StackedLinear([layer.lin for layer in layers])
         self.drops = any(layer.dropout for layer in layers)
         self.register_buffer("dropout", torch.tensor([float(layer.dropout) for layer in layers]), persistent=False)
 
@@ -63,56 +66,97 @@ class StackedComponentPooling(_Scorer):
     """R of :class:`compool.ComponentPooling`; threshold and dropout may differ."""
 
     threshold: Tensor
+    offset: Tensor
+    gain: Tensor
+    last: Tensor
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__(layers)
-        require_equal_settings(layers, "score", "weights", "symmetric", "self_loops", "reduce")
-        require_settings(layers, quantile=None, ratio=None, max_size=None, edge_dim=None, scorer=None)
+        require_equal_settings(
+            layers, "score", "weights", "symmetric", "self_loops", "reduce", "quantile", "ratio", "target_ratio"
+        )
+        require_settings(layers, max_size=None, edge_dim=None, scorer=None)
         layer = layers[0]
         self.activation, self.weights, self.reduce = layer.activation, layer.weights, layer.reduce
+        self.quantile, self.ratio = layer.quantile, layer.ratio
         self.top = highest_score(layer.score) if self.reduce == "graded" else 1.0
-        self.similarity = None
+        self.similarity = self.random = None
         if layer.similarity is not None:
             self.similarity = StackedSimilarity([layer.similarity for layer in layers])
+        if layer.random is not None:
+            self.random = StackedRandomScore([layer.random for layer in layers])
         self.symmetric, self.self_loops = layer.symmetric, layer.self_loops
         self.common_threshold = layer.threshold if len({layer.threshold for layer in layers}) == 1 else None
         self.register_buffer("threshold", torch.tensor([layer.threshold for layer in layers]), persistent=False)
+        self.target_ratio = layer.target_ratio
+        if self.target_ratio is not None:
+            for name in ("offset", "gain", "last"):
+                self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
 
     @property
     def is_static(self) -> bool:
         """Whether unions may be padded, so that no size depends on what merges."""
-        return self.similarity is None and self.reduce == "score"
+        return bool(self.reduce != "graded")
 
     def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
         """[E]."""
-        term = None if self.similarity is None else self.similarity(x, union)
-        return self.dropped(x, union, key, term)
+        term = None
+        if self.similarity is not None or self.random is not None:
+            term = cast(Tensor, self.similarity(x, union) if self.similarity else cast(Module, self.random)(union))
+        if self.target_ratio is not None:
+            offset = self.offset.squeeze(1).index_select(0, union.edge_replica)
+            term = -offset if term is None else term - offset
+        return self.dropped(x, union, key, term) if self.random is None else cast(Tensor, term).to(x.dtype)
+
+    @torch.no_grad()
+    def _move_offset(self, before: Tensor, after: Tensor) -> None:
+        """Move each replica's running threshold, from its nodes before and after pooling [R]."""
+        missing = (self.target_ratio - after / before.clamp(min=1)) * (before > 0)
+        move_offset(self.offset, self.gain, self.last, missing.to(self.offset.dtype).unsqueeze(1))
 
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
-        edge_index = union.edge_index
         if union.padded and not self.is_static:
-            raise ValueError("component pooling by similarity, or with another reduction, takes no padded unions")
+            raise ValueError("component pooling with reduce='graded' takes no padded unions")
         edge_score = self.activation(self.raw_score(x, union, key))
-        excess, threshold = edge_score, self.common_threshold
+        coarse = self._coarsen(edge_score, union)
+        parts = coarse.parts
+        if self.reduce != "score":
+            weight = self._node_weight(edge_score, union, coarse.merged, parts)
+            x = ops.row_sum(x, weight, None, parts.cluster, parts.number, parts.alone)
+        elif self.weights == "merged":
+            x = ops.merge(x, edge_score, union.edge_index, coarse.merged, parts)
+        else:
+            x = ops.merge_all(x, edge_score, union.edge_index, union.counted, parts)
+        row_ptr = coarse.row_ptr if isinstance(coarse, kernels.PaddedCoarse) else None
+        coarse_union = union.coarse(coarse.edge_index, parts.first, self.self_loops, row_ptr)
+        if self.training and self.target_ratio is not None:
+            self._move_offset(union.ptr.diff(), coarse_union.ptr.diff())
+        return x, coarse_union
+
+    def _coarsen(self, edge_score: Tensor, union: Union) -> kernels.PaddedCoarse | ops.Coarse:
+        if self.quantile is None and self.ratio is None:
+            return self._coarsen_above(edge_score, union)
+        args, parts = (edge_score, union.edge_index, union.num_nodes), None
+        if self.ratio is None:
+            if union.padded:
+                return coarsen_by_quantile(edge_score, union, self.quantile, self.self_loops)
+            selection = ops.select_quantile(*args, self.quantile, union.graph)
+        else:
+            if union.padded:
+                return coarsen_by_ratio(edge_score, union, self.ratio, self.self_loops)
+            selection, parts = ops.ratio_parts(*args, self.ratio, union.graph)
+        return ops.coarsen_selected(selection, *args[1:], None, self.self_loops, parts)
+
+    def _coarsen_above(self, edge_score: Tensor, union: Union) -> kernels.PaddedCoarse | ops.Coarse:
+        """Merge the edges above the threshold."""
+        edge_index, excess, threshold = union.edge_index, edge_score, self.common_threshold
         if threshold is None:
             excess, threshold = edge_score.detach() - self.threshold.to(edge_score.dtype)[union.edge_replica], 0.0
         if union.padded:
-            merged, parts, edges, rows = kernels.coarsen_padded(
-                excess, edge_index, union.row_ptr, threshold, self.self_loops, union.largest
-            )
-            counted = union.is_edge & (edge_index[0] != edge_index[1]) if self.weights == "all" else merged
-        else:
-            coarse = ops.coarsen(excess, edge_index, x.size(0), threshold, None, self.self_loops)
-            (merged, counted, parts, edges, _), rows = coarse, None
-        if self.reduce != "score":
-            weight = self._node_weight(edge_score, union, merged, parts)
-            x = ops.row_sum(x, weight, None, parts.cluster, parts.number, parts.alone)
-        elif self.weights == "merged":
-            x = ops.merge(x, edge_score, edge_index, merged, parts)
-        else:
-            x = ops.merge_all(x, edge_score, edge_index, counted, parts)
-        return x, union.coarse(edges, parts.first, self.self_loops, rows)
+            args = (union.row_ptr, threshold, self.self_loops, union.largest)
+            return kernels.coarsen_padded(excess, edge_index, *args)
+        return ops.coarsen(excess, edge_index, union.num_nodes, threshold, None, self.self_loops)
 
     def _node_weight(self, edge_score: Tensor, union: Union, merged: Tensor, parts: ops.Components) -> Tensor:
         """How much each node counts in its supernode [N]."""
@@ -124,43 +168,6 @@ class StackedComponentPooling(_Scorer):
         threshold = self.threshold.to(edge_score.dtype)[union.edge_replica]
         grade = (edge_score - threshold) / (self.top - threshold)
         return ops.graded_weight(grade, union.edge_index, merged, union.num_nodes)
-
-
-class StackedSimilarity(Module):
-    """R of :class:`compool.nn.Similarity`: statistics of each replica's own edges."""
-
-    mean: Tensor
-    variance: Tensor
-    num_batches_tracked: Tensor
-
-    def __init__(self, layers: Sequence[Similarity]) -> None:
-        super().__init__()
-        self.logit = stacked(layer.logit for layer in layers)
-        for name in ("mean", "variance", "num_batches_tracked"):
-            self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
-
-    def forward(self, x: Tensor, union: Union) -> Tensor:
-        """The term of each edge [E]."""
-        edge_index, of_edge = union.edge_index, union.edge_replica
-        if self.training:
-            counted = edge_index[0] != edge_index[1]
-            num_edges = torch.zeros_like(self.num_batches_tracked).index_add(0, of_edge, counted.long())
-            self.num_batches_tracked += num_edges > 0
-            share = self.num_batches_tracked.reciprocal().clamp(min=MOMENTUM) * (num_edges > 0)
-            share = share.unsqueeze(1).to(self.mean.dtype)
-            self.mean.lerp_(ops.edge_moments(x, edge_index, counted, union.replica, union.replicas), share)
-        distance = ops.edge_distance(x, edge_index, channel_weight(self.logit, self.mean), union.replica)
-        if self.training:
-            self.variance.lerp_(_variance(distance.detach(), counted, num_edges, of_edge), share)
-        scale = (self.variance + EPSILON).rsqrt().squeeze(1)
-        return -((distance - 1) * scale.index_select(0, of_edge))
-
-
-def _variance(distance: Tensor, counted: Tensor, num_edges: Tensor, of_edge: Tensor) -> Tensor:
-    """The variance of each replica's distances [R, 1], of the edges that count."""
-    total, zeros = num_edges.clamp(min=1).to(distance.dtype), torch.zeros_like(num_edges, dtype=distance.dtype)
-    mean = zeros.index_add(0, of_edge, distance * counted) / total
-    return (zeros.index_add(0, of_edge, (distance - mean[of_edge]).square() * counted) / total).unsqueeze(1)
 
 
 class StackedEdgePooling(_Scorer):

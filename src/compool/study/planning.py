@@ -32,6 +32,12 @@ class Block:
     """Where to write checkpoints; None: an interrupted block restarts."""
     epochs_done: int = field(default=0, compare=False)
     """How many epochs its checkpoint has."""
+    keep_weights: bool = True
+    """Whether its runs hold the weights of their best epochs."""
+    own_source: str = field(default="", compare=False)
+    """The text of the file of an own network."""
+    note: str = field(default="", compare=False)
+    """How replicas are trained, if that is not as usual."""
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
@@ -262,13 +268,20 @@ def plan(
         if on_data is not None and (text := describe_data(group[0], graphs)) not in described:
             on_data(text)
             described.add(text)
-        width = data.features(graphs, group[0].features).width
-        for recipe in group:
-            recipe.network_settings(width, graphs.num_classes)  # raises if they are wrong
+        features, own_source, note = data.features(graphs, group[0].features), "", ""
+        sized, group_size = group[0], size
+        if sized.own_network:
+            own_source, stacked = _try_own_networks(group, graphs, features)
+            sized, group_size = (stacked, size) if stacked else (sized, 1)
+            note = "many at once" if stacked else "one at a time"
+        else:
+            for recipe in group:
+                recipe.network_settings(features.width, graphs.num_classes)  # raises if they are wrong
         splits(group[0], graphs, seed, range(num_replicas))
-        max_replicas = size or min(block_size(group[0], graphs, memory), -(-num_replicas * len(group) // share))
+        max_replicas = group_size or min(block_size(sized, graphs, memory), -(-num_replicas * len(group) // share))
         where = folder, device, checkpoint_folder, interrupted
-        blocks += missing_blocks(opened, group, num_replicas, seed, max_replicas, *where, graphs.checksum)
+        missing = missing_blocks(opened, group, num_replicas, seed, max_replicas, *where, graphs.checksum)
+        blocks += [replace(block, own_source=own_source, note=note) for block in missing]
         checksums[group[0].dataset] = graphs.checksum
     for dataset, checksum in checksums.items():
         if opened and (others := opened.num_runs_of_other_data(dataset, checksum)):
@@ -279,6 +292,29 @@ def plan(
                 dataset,
             )
     return blocks
+
+
+def _try_own_networks(
+    recipes: Sequence[Recipe], graphs: data.GraphSet, features: data.Features
+) -> tuple[str, Recipe | None]:
+    """Build the own network of each recipe and try it.
+
+    Returns:
+        The text of its file, and a recipe of its size if replicas can be trained together.
+    """
+    from compool.replicas import Graphs
+    from compool.study.own_network import read_source, source_checksum
+    from compool.study.own_training import initial_network, stackable_settings
+
+    source, of_set = read_source(recipes[0].own_network), Graphs(graphs, features)
+    if any(source_checksum(source) != recipe.own_checksum for recipe in recipes):
+        raise ValueError(f"{recipes[0].own_network} has changed since its recipe was made; run the command again")
+    networks = [initial_network(recipe, source, of_set, graphs.num_classes, seed=0) for recipe in recipes]
+    settings = [stackable_settings(network) for network in networks]
+    if any(of_network is None for of_network in settings):
+        return source, None
+    letters, hidden = getattr(settings[0], "layers", "GIN"), getattr(settings[0], "hidden", 1)
+    return source, replace(recipes[0], layers=letters, hidden=hidden)
 
 
 def block_size(recipe: Recipe, graphs: data.GraphSet, memory: int) -> int:

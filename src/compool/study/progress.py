@@ -49,7 +49,8 @@ class Progress:
         self.epochs[block] = epoch
         self.done = min(self.done, self.total)  # some epochs of a block that was halved were counted already
         position = f"epoch {epoch}/{block.recipe.epochs}"
-        text = f"{block.name}: {len(block.replicas)} replicas, {position}, {_describe(curves)}"
+        note = f" ({block.note})" if block.note else ""
+        text = f"{block.name}: {_replicas(block.replicas)}{note}, {position}, {_describe(curves)}"
         narrow = self.console.width < 120
         self.bar.update(self.task, completed=self.done, description=f"{block.name}, {position}" if narrow else text)
         now = time.monotonic()
@@ -66,8 +67,12 @@ class Progress:
         mean = f"test accuracy {sum(tests) / len(tests):.1%}" if tests else "no accuracy"
         failed = sum(run.status == "failed" for run in runs)
         name = block_title(first.dataset, first.method, [run.recipe for run in runs])
-        text = f"{name}: {len(runs)} replicas stored, {mean}, {first.seconds * len(runs):.0f} s"
+        text = f"{name}: {_replicas([run.replica for run in runs])} stored, {mean}, {first.seconds * len(runs):.0f} s"
         self.console.print(text + (f", {failed} failed" if failed else ""), soft_wrap=True, highlight=False)
+
+
+def _replicas(replicas: Sequence[int]) -> str:
+    return f"replica {replicas[0]}" if len(replicas) == 1 else f"{len(replicas)} replicas"
 
 
 def _describe(curves: Curves) -> str:

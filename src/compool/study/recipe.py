@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from compool.nn.settings import GINSettings, NetworkSettings
+from compool.study import own_network
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -31,15 +32,26 @@ IMPLIED: dict[str, Any] = {
     "shuffle": True,
     "scorer": "linear",
     "reduce": "score",
+    "target_ratio": None,
+    "merge_ratio": None,
+    "quantile": None,
+    "own_network": "",
+    "own_checksum": "",
+    "arguments": "",
 }
 """The values of settings that a run does not mention. Checksums depend on them: they must never change.
 
 A new setting gets an entry: the value that trains as compool did before. This need not be its default.
 """
-REPLACEMENTS = {"none": "", "topk": "T", "sag": "A", "edge": "E"}
-"""Methods that replace ``P`` in component pooling's networks by another layer, to measure the effect of pooling."""
+REPLACEMENTS = {"none": "", "topk": "T", "sag": "A", "edge": "E", "random": "P"}
+"""Methods that replace ``P`` in component pooling's networks by another layer, to measure the effect of pooling.
+
+``"random"`` has ``P`` merge random edges: see :func:`_random`.
+"""
 _FOLDER = files("compool.study") / "recipes"
-_LETTERS = {"weights": "P", "symmetric": "P", "threshold": "P", "scorer": "P", "reduce": "P", "ratio": "TA"}
+_SCORING = ("weights", "symmetric", "threshold", "quantile", "scorer")
+_LETTERS = dict.fromkeys((*_SCORING, "reduce", "merge_ratio", "target_ratio"), "P") | {"ratio": "TA"}
+_NETWORK_KEYS = {"layers", "hidden", "readout", "dropout"} | {field.name for field in fields(NetworkSettings)}
 _WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
 
 
@@ -84,6 +96,18 @@ class Recipe:
     """Shuffle the graphs in each epoch."""
     scorer: str = "linear"
     reduce: str = "score"
+    target_ratio: float | None = None
+    merge_ratio: float | None = None
+    """The share of each graph's nodes that component pooling leaves, in place of a threshold."""
+    quantile: float | None = None
+    own_network: str = ""
+    """Where the class of a network of one's own is: see :mod:`compool.study.own_network`. Settings of the built-in
+    networks do not count then.
+    """
+    own_checksum: str = ""
+    """The checksum of its file."""
+    arguments: str = ""
+    """Its arguments beside `in_channels` and `num_classes`, as JSON."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -93,10 +117,12 @@ class Recipe:
             elif type(value) not in kinds:
                 raise ValueError(f"{field.name} must be {_WORDS[kinds[0]]}, got {value!r}")
         choices = {"method": (*METHODS, *REPLACEMENTS), "optimizer": ("adam", "adamw")}
+        if self.own_network:
+            choices["method"] = (own_network.class_name(self.own_network),)
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}")
-        for name in ("hidden", "epochs", "batch", "halve"):
+        for name in ("epochs", "batch", "halve", *(() if self.own_network else ("hidden",))):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {getattr(self, name)!r}")
         if not self.lr > 0:
@@ -117,14 +143,14 @@ class Recipe:
             raise ValueError(f"there is no recipe for {self.dataset}: give in_channels and num_classes")
         if self.layers == "GIN":
             return GINSettings(width, self.hidden, classes, self.dropout, self.readout)
-        known: dict[str, Any] = {"in_channels": width, "num_classes": classes, "out_channels": None}
+        known: dict[str, Any] = {"in_channels": width, "num_classes": classes}
         names = (field.name for field in fields(NetworkSettings) if field.name not in known)
         return NetworkSettings(**known, **{name: getattr(self, name) for name in names})
 
     @property
     def parameters(self) -> int | None:
         """How many parameters the network has, if features and classes are known."""
-        if self.in_channels is None or self.num_classes is None:
+        if self.own_network or self.in_channels is None or self.num_classes is None:
             return None
         return self.network_settings().num_parameters
 
@@ -133,15 +159,17 @@ class Recipe:
         """Sixteen hexadecimal digits that change with any setting, whatever the defaults are now.
 
         Settings at the values in :data:`IMPLIED` are left out, so that a new setting does not change the checksums of
-        old runs. These values never change, defaults may: a recipe with another default is another recipe.
+        old runs. These values never change, defaults may: a recipe with another default is another recipe. Of an own
+        network, its text counts, not where it is.
         """
         given = {key: value for key, value in asdict(self).items() if key not in IMPLIED or value != IMPLIED[key]}
+        given.pop("own_network", None)
         return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def non_default(self) -> dict[str, Any]:
         """Settings of training and network that are not at their defaults."""
-        about = ("files", "in_channels", "num_classes")
+        about = ("files", "in_channels", "num_classes", "own_network", "own_checksum")
         return {
             key: getattr(self, key)
             for key, usual in _DEFAULTS.items()
@@ -150,8 +178,12 @@ class Recipe:
 
     def uses(self, setting: str) -> bool:
         """Whether the network has a layer that the setting is for."""
+        if self.own_network:
+            return True
         if setting in ("jump", "squash"):
             return self.layers != "GIN"
+        if self.method == "random" and setting in _SCORING:
+            return False
         return any(letter in self.layers for letter in _LETTERS[setting]) if setting in _LETTERS else True
 
     @property
@@ -161,7 +193,11 @@ class Recipe:
 
 
 _DEFAULTS = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
-_KEYS = {field.name for field in fields(Recipe)} - {"method", "dataset", "name"}
+_OWN_KEYS = {"own_network", "own_checksum", "arguments"}
+_KEYS = {field.name for field in fields(Recipe)} - {"method", "dataset", "name"} - _OWN_KEYS
+_NO_NETWORK: dict[str, Any] = {"layers": "", "hidden": 0, "readout": "", "dropout": 0.0} | {
+    key: value for key, value in IMPLIED.items() if key in _NETWORK_KEYS - {"in_channels", "num_classes"}
+}
 
 
 def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Recipe:
@@ -169,20 +205,45 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
 
     Args:
         method: ``"component"``, ``"edgepool"`` or ``"gin"``; or component pooling's network without it, ``"none"``,
-            or with another, ``"topk"``, ``"sag"`` or ``"edge"``.
+            or with another, ``"topk"``, ``"sag"`` or ``"edge"``, or with ``"random"`` edges merged. A network of one's
+            own is ``"FILE.py:CLASS"`` or ``"MODULE:CLASS"``, and is trained as component pooling is.
         dataset: the data set, by its name in the paper or in the TU collection.
         name: which of the file's recipes, or the path of a TOML file of settings to change in ``fast``.
-        changes: settings to change.
+        changes: settings to change. Those of an own network that are not about training are arguments of its class.
 
     Example:
         >>> recipe("component", "PROTEINS").lr, recipe("component", "PROTEINS", "paper").lr
         (0.003, 0.001)
     """
+    if own_network.is_reference(method):
+        return _own_recipe(method, dataset, name, changes)
     if method in REPLACEMENTS:
-        component = recipe("component", dataset, name, **changes)
-        return replace(component, method=method, layers=component.layers.replace("P", REPLACEMENTS[method]))
+        component = _recipe("component", dataset, name, method, changes)
+        other = replace(component, method=method, layers=component.layers.replace("P", REPLACEMENTS[method]))
+        return _random(other) if method == "random" else other
     if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join((*METHODS, *REPLACEMENTS))}; got {method!r}")
+        known_methods = ", ".join((*METHODS, *REPLACEMENTS))
+        raise ValueError(f"method must be one of {known_methods}, or FILE.py:CLASS; got {method!r}")
+    return _recipe(method, dataset, name, method, changes)
+
+
+def _random(recipe: Recipe) -> Recipe:
+    """The control of Mesquita et al. (2020): random edges merge, as many as leave the recipe's `target_ratio` of the
+    nodes on average or, without it, `merge_ratio` in each graph.
+
+    Scores no longer weigh features: Eq. 3 becomes a sum, and graded weights, which end in means, become a mean.
+    """
+    if recipe.merge_ratio is None and recipe.target_ratio is None:
+        raise ValueError(
+            "random needs merge_ratio, the share of nodes that the trained network keeps: --set merge_ratio=0.4, or "
+            f"[{recipe.name}.random] in the recipe file of component on {recipe.dataset}"
+        )
+    reduce = {"score": "sum", "graded": "mean"}.get(recipe.reduce, recipe.reduce)
+    return replace(recipe, scorer="random", reduce=reduce, **{name: _DEFAULTS[name] for name in _SCORING[:-1]})
+
+
+def _recipe(method: str, dataset: str, name: str, variant: str, changes: dict[str, Any]) -> Recipe:
+    """The recipe of a method; a table ``[name.variant]`` in its file overrides the table ``[name]``."""
     dataset = next(
         (known for known in datasets(method) if dataset == _read_toml(_path(method, known)).get("files")), dataset
     )
@@ -204,8 +265,32 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
     for layer in layers:
         settings |= {key: value for key, value in layer.items() if not isinstance(value, dict)}
     for layer in layers:
-        settings |= layer.get(table, {})
+        settings |= {key: value for key, value in layer.get(table, {}).items() if not isinstance(value, dict)}
+    for layer in layers:
+        settings |= layer.get(table, {}).get(variant, {})
     return Recipe(method=method, dataset=dataset, name=name, **(settings | own | changes))
+
+
+def _own_recipe(reference: str, dataset: str, name: str, changes: dict[str, Any]) -> Recipe:
+    """The recipe of a network of one's own: data and training as in component pooling's recipe."""
+    source, method = own_network.read_source(reference), own_network.class_name(reference)
+    if method in (*METHODS, *REPLACEMENTS):
+        raise ValueError(f"{reference} has the name of a built-in method: rename the class")
+    changes = dict(changes)
+    if name.endswith(".toml"):
+        changes = _read_toml(Path(name)) | changes
+    arguments = {key: changes.pop(key) for key in sorted(changes) if key in _NETWORK_KEYS or key not in _KEYS}
+    own_network.require_arguments(reference, own_network.load_class(reference, source), arguments)
+    base = recipe("component", dataset, "fast" if name.endswith(".toml") else name, **changes)
+    return replace(
+        base,
+        method=method,
+        name=Path(name).stem if name.endswith(".toml") else name,
+        own_network=reference,
+        own_checksum=own_network.source_checksum(source),
+        arguments=json.dumps(arguments, sort_keys=True) if arguments else "",
+        **_NO_NETWORK,
+    )
 
 
 def variants(
@@ -227,7 +312,7 @@ def variants(
     choices: list[list[tuple[str, Any]]] = []
     for setting in settings:
         key, equals, values = setting.partition("=")
-        if not equals or key not in _KEYS:
+        if not equals or not (key in _KEYS or (own_network.is_reference(method) and key.isidentifier())):
             known = ", ".join(sorted(_KEYS))
             raise ValueError(f"a setting must be NAME=VALUE, and its name one of {known}; got {setting!r}")
         if any(key == other for choice in choices for other, _ in choice):

@@ -13,12 +13,13 @@ import torch
 
 import compool
 from compool import data, replicas
-from compool.nn.settings import GINSettings, NetworkSettings
 from compool.replicas import initial
-from compool.replicas.trainer import Curves, TrainingSettings, train
+from compool.replicas.trainer import Curves, TrainingSettings, train, train_learner
 from compool.study import checkpoint, planning
+from compool.study.own_training import initial_network, own_learner, stackable_settings
 from compool.study.planning import Block
 from compool.study.recipe import Recipe
+from compool.study.runs import encode_weights
 from compool.study.store import Run, Store
 
 OnEpoch = Callable[[Block, int, Curves], None]
@@ -29,7 +30,7 @@ def train_block(
     block: Block,
     on_epoch: OnEpoch | None = None,
     graphs: data.GraphSet | None = None,
-    keep: Callable[[replicas.NetworkStack | replicas.GINStack], None] | None = None,
+    keep: Callable[[Any], None] | None = None,
 ) -> list[Run]:
     """Train the replicas of a block and return their runs. The caller stores them, with :func:`finish`.
 
@@ -39,19 +40,19 @@ def train_block(
         block: what to train.
         on_epoch: called after each epoch.
         graphs: the block's data set; by default it is loaded.
-        keep: called with the networks after the last epoch.
+        keep: called with the networks after the last epoch: their stack, or the one network that has no stacked form.
     """
     recipe, began = block.recipe, time.perf_counter()
     graphs = planning.load_data(recipe, block.folder) if graphs is None else graphs
     features = data.features(graphs, recipe.features)
     splits = planning.splits(block.recipe, graphs, block.seed, block.replicas)
     streams = [_stream(graphs.name, block.seed, replica) for replica in block.replicas]
+    on_device = replicas.Graphs(graphs, features, block.device)
     networks = [
-        _network(variant.network_settings(features.width, graphs.num_classes), int(weights))
+        _network(variant, block.own_source, on_device, graphs.num_classes, int(weights))
         for variant, (weights, _) in zip(block.recipes, streams, strict=True)
     ]
     checksums = [_weights_checksum(network) for network in networks]
-    stack = replicas.stack(networks).to(block.device)
     keys = torch.tensor([int(key) for _, key in streams], device=block.device)
     settings = TrainingSettings(
         recipe.epochs,
@@ -70,14 +71,21 @@ def train_block(
             graphs.checksum, [split.checksum for split in splits], checksums, device, _versions()
         )
         saved = checkpoint.Checkpoint(block.checkpoint, block.members, block.seed, origin)
-    on_device = replicas.Graphs(graphs, features, block.device)
     start, save = (saved.read(), saved.write) if saved else (None, None)
-    trained = train(stack, on_device, splits, keys, settings, of_block, start, save)
+    if recipe.own_network and stackable_settings(networks[0]) is None:
+        learner = own_learner(networks[0], recipe, on_device, graphs.num_classes, keys, settings)
+        kept: Any = learner.network
+        with torch.random.fork_rng(devices=[]):
+            trained = train_learner(learner, splits, settings, of_block, start, save)
+    else:
+        kept = replicas.stack(networks).to(block.device)
+        trained = train(kept, on_device, splits, keys, settings, of_block, start, save)
     seconds = time.perf_counter() - began + (saved.earlier_seconds if saved else 0.0)
     common = _common_columns(block, graphs, device, seconds / len(splits))
     if keep is not None:
-        keep(stack)
+        keep(kept)
     runs, names = list[Run](), [field.name for field in fields(Curves)]
+    best = {name: tensor.cpu() for name, tensor in trained.weights.items()}
     for index, (replica, split) in enumerate(zip(block.replicas, splits, strict=True)):
         curves = {name: [_json_numbers(row[index]) for row in getattr(trained.curves, name)] for name in names}
         epoch = int(trained.epoch[index])
@@ -89,6 +97,9 @@ def train_block(
             "epoch": epoch if epoch > 0 else None,
             "kept": curves["kept"][epoch - 1] if epoch > 0 else [],
             "weights_checksum": checksums[index],
+            "weights": encode_weights({name: tensor[index] for name, tensor in best.items()})
+            if block.keep_weights and epoch > 0
+            else b"",
         }
         result |= _recipe_columns(block.recipes[index]) | _split_columns(split)
         runs.append(Run(replica=replica, curves=curves, **result, **common))
@@ -123,14 +134,14 @@ def _split_columns(split: data.Split) -> dict[str, Any]:
 def _common_columns(block: Block, graphs: data.GraphSet, device: str, seconds: float) -> dict[str, Any]:
     """The columns that the runs of a block have in common."""
     recipe = block.recipe
-    settings = recipe.network_settings(data.features(graphs, recipe.features).width, graphs.num_classes)
     return {
         "dataset": recipe.dataset,
         "data_checksum": graphs.checksum,
         "splits_checksum": planning.splits_checksum(recipe),
         "method": recipe.method,
+        "own_source": block.own_source,
         "seed": block.seed,
-        "parameters": settings.num_parameters,
+        "parameters": _num_parameters(block, graphs),
         "seconds": seconds,
         "block": len(block.replicas),
         "device": device,
@@ -138,6 +149,17 @@ def _common_columns(block: Block, graphs: data.GraphSet, device: str, seconds: f
         "versions": _versions(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _num_parameters(block: Block, graphs: data.GraphSet) -> int:
+    """How many parameters the network of a block has."""
+    recipe, features = block.recipe, data.features(graphs, block.recipe.features)
+    if not recipe.own_network:
+        return recipe.network_settings(features.width, graphs.num_classes).num_parameters
+    network = initial_network(
+        recipe, block.own_source, replicas.Graphs(graphs, features), graphs.num_classes, block.seed
+    )
+    return sum(parameter.numel() for parameter in network.parameters())
 
 
 def _versions() -> dict[str, str]:
@@ -157,11 +179,13 @@ def train_here(
 
     A block that is too large for the memory of a GPU is halved.
     """
-    todo = list(blocks)
+    todo, source, graphs = list(blocks), None, None
     while todo:
         block = todo.pop(0)
+        if block.source != source:
+            source, graphs = block.source, planning.load_data(block.recipe, block.folder)
         try:
-            runs = train_block(block, on_epoch)
+            runs = train_block(block, on_epoch, graphs)
         except (MemoryError, torch.OutOfMemoryError):
             if len(block.replicas) == 1:
                 raise
@@ -178,11 +202,13 @@ def _stream(name: str, seed: int, replica: int) -> np.ndarray:
     return words.generate_state(2, np.uint64).astype(np.int64)
 
 
-def _network(settings: NetworkSettings | GINSettings, seed: int) -> torch.nn.Module:
+def _network(recipe: Recipe, source: str, graphs: replicas.Graphs, num_classes: int, seed: int) -> torch.nn.Module:
     """The network with the initial weights of a seed."""
+    if recipe.own_network:
+        return initial_network(recipe, source, graphs, num_classes, seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return initial.draw_parameters(settings)
+        return initial.draw_parameters(recipe.network_settings(graphs.width, num_classes))
 
 
 def _weights_checksum(network: torch.nn.Module) -> str:

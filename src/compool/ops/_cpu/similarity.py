@@ -69,13 +69,17 @@ def _sum_differences(grad, x, source, target, sums):
 
 @fast
 def _distance_backward(x, weight, group, grad_x, grad_weight):
-    """From these sums s_i: the gradient of x_i is 2 w s_i, and that of w is Σ x_i s_i. The s_i sum up to zero, so that
-    what all rows have in common can be left out.
+    """From these sums s_i: the gradient of x_i is 2 w s_i, and that of w is Σ x_i s_i. The s_i of a group sum up to
+    zero, so that what its rows have in common can be left out.
     """
+    first = np.full(weight.shape[0], -1)
     for i in range(x.shape[0]):
+        if first[group[i]] < 0:
+            first[group[i]] = i
         row, sums, factor, of_group = x[i], grad_x[i], weight[group[i]], grad_weight[group[i]]
+        common = x[first[group[i]]]
         for c in range(row.size):
-            of_group[c] += (row[c] - x[0, c]) * sums[c]
+            of_group[c] += (row[c] - common[c]) * sums[c]
         for c in range(row.size):
             sums[c] *= 2 * factor[c]
 

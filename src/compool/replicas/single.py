@@ -1,0 +1,230 @@
+"""Training and evaluation steps of a single network of any kind."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import Module
+
+from compool.nn.settings import num_outputs
+from compool.ops import fold
+from compool.ops._checks import NanScore
+from compool.replicas.learner import STEP_KEY, Evaluation, evaluation_of, loss_of
+from compool.replicas.union import Graphs
+
+# By name, as importing these layers imports PyG
+_POOLINGS = {
+    "compool.nn.component_pooling.ComponentPooling",
+    "compool.nn.cluster_pooling.ClusterPooling",
+    "compool.nn.edge_pooling.EdgePooling",
+}
+
+
+class SingleLearner:
+    """A network, its optimizer and the state of its training; all on one device.
+
+    What :class:`~compool.replicas.learner.Learner` does for stacks, one replica at a time. Torch's generator is seeded
+    in each step by the replica's key, so that a training that resumes needs no state of it. The caller restores it.
+
+    Args:
+        network: any module that :class:`NetworkCall` can call.
+        graphs: the data set.
+        num_classes: how many classes it has.
+        key: the replica's random key, int64 [1].
+        optimizer: from the network's parameters to an optimizer.
+        guard: a context for the network's own code.
+        name: of the network, for error messages.
+    """
+
+    def __init__(
+        self,
+        network: Module,
+        graphs: Graphs,
+        num_classes: int,
+        key: Tensor,
+        optimizer: Callable[[Iterator[torch.nn.Parameter]], torch.optim.Optimizer],
+        guard: Callable[[], AbstractContextManager[None]] = nullcontext,
+        name: str = "the network",
+    ) -> None:
+        self.network, self.graphs, self.keys, self.guard, self.name = network, graphs, key, guard, name
+        self.key = key.cpu()
+        self.call = NetworkCall(network, graphs, num_classes, guard, name)
+        self.levels: int | None = None
+        """The number of pooling layers; None: not known yet."""
+        self.failed = torch.zeros(1, dtype=torch.bool, device=key.device)
+        self.loss = torch.zeros(1, device=key.device)
+        """The sum of the losses of the graphs seen in this epoch [1]."""
+        self.steps = torch.zeros((), dtype=torch.long)
+        self.optimizer = optimizer(network.parameters())
+        _make_state(self.optimizer)
+
+    @property
+    def state(self) -> list[Tensor]:
+        """All that a step changes."""
+        moments = [value for state in self.optimizer.state.values() for value in state.values()]
+        moments = [value for value in moments if isinstance(value, Tensor)]
+        return [*self.network.parameters(), *moments, *self.network.buffers(), self.failed, self.loss, self.steps]
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The parameters and buffers of the network, by name [1, *]; they share memory with it."""
+        return {name: tensor.detach().unsqueeze(0) for name, tensor in self.network.state_dict().items()}
+
+    def set_lr(self, lr: Tensor) -> None:
+        """Change the learning rate [1]."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = float(lr)
+
+    def _seed(self, key: Tensor) -> None:
+        """Seed the generators of this device. Where there is no GPU, ``torch.manual_seed`` takes half a millisecond."""
+        torch.default_generator.manual_seed(int(key))
+        if self.keys.is_cuda:
+            torch.cuda.manual_seed(int(key))
+
+    def step(self, ids: Tensor) -> None:
+        """One step on some graphs [1, B]; −1 stands for no graph. After a loss that is not finite, nothing."""
+        ids = ids[ids >= 0].unsqueeze(0)
+        if self.failed or not ids.numel():
+            return
+        self.network.train()
+        self._seed(fold(fold(self.key, STEP_KEY), self.steps))
+        try:
+            loss = loss_of(self.call(ids).unsqueeze(0), self.graphs.y, ids)
+        except NanScore:
+            self.failed.fill_(True)
+            return
+        if not loss.isfinite():
+            self.failed.fill_(True)
+            return
+        self.optimizer.zero_grad()
+        with self.guard():
+            loss.sum().backward()
+        self.optimizer.step()
+        self.loss += loss.detach() * ids.size(1)
+        self.steps += 1
+
+    @torch.no_grad()
+    def evaluate(self, ids: Tensor) -> Evaluation:
+        """Evaluate some graphs [1, B]; −1 stands for no graph."""
+        ids = ids[ids >= 0].unsqueeze(0)
+        zeros = torch.zeros(1, 1 + (self.levels or 0), device=ids.device)
+        if self.failed or not ids.numel():
+            return Evaluation(zeros[:, 0], zeros[:, 0], zeros)
+        self.network.eval()
+        self._seed(fold(self.key, self.steps))
+        try:
+            with count_nodes(self.network) as nodes:
+                logits = self.call(ids)
+        except NanScore:
+            self.failed.fill_(True)
+            return Evaluation(zeros[:, 0], zeros[:, 0], zeros)
+        if not logits.isfinite().all():
+            self.failed.fill_(True)
+        self.levels = len(nodes) if self.levels is None else self.levels
+        total = int((self.graphs.node_ptr[ids + 1] - self.graphs.node_ptr[ids]).sum())
+        counted = [total, *(nodes + [0] * self.levels)[: self.levels]]
+        return evaluation_of(logits.unsqueeze(0), self.graphs.y, ids, torch.tensor([counted], device=ids.device))
+
+
+class NetworkCall:
+    """Calls a network with the union of some graphs, and checks what it returns.
+
+    Its ``forward`` must take ``x``, ``edge_index`` and ``batch``, by name or in this order. It also gets ``batch_size``
+    if it has a parameter of that name.
+
+    Args:
+        network: the network.
+        graphs: the data set.
+        num_classes: how many classes it has.
+        guard: a context for the network's own code.
+        name: of the network, for error messages.
+    """
+
+    def __init__(
+        self,
+        network: Module,
+        graphs: Graphs,
+        num_classes: int,
+        guard: Callable[[], AbstractContextManager[None]] = nullcontext,
+        name: str = "the network",
+    ) -> None:
+        self.network, self.graphs, self.num_classes, self.guard, self.name = network, graphs, num_classes, guard, name
+        signature = inspect.signature(network.forward)
+        self.by_name = {"x", "edge_index", "batch"} <= set(signature.parameters)
+        self.takes_size = "batch_size" in signature.parameters
+        positional, named = self._arguments(None, None, None, 0)
+        try:
+            signature.bind(*positional, **named)
+        except TypeError:
+            given = f"forward({', '.join(signature.parameters)})"
+            raise ValueError(f"{name} must have forward(x, edge_index, batch), got {given}") from None
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        """The logits of some graphs [1, B]; [B, num_classes], or [B, 1] for two classes."""
+        x, union = self.graphs.union(ids)
+        if x.dim() == 1:
+            x = F.one_hot(x, self.graphs.width).float()
+        batch = torch.repeat_interleave(union.graph_ptr.diff(), output_size=union.num_nodes)
+        positional, named = self._arguments(x, union.edge_index.long(), batch, ids.size(1))
+        with self.guard():
+            logits = self.network(*positional, **named)
+        self._check(logits, ids.size(1))
+        return cast(Tensor, logits)
+
+    def _arguments(
+        self, x: Any, edge_index: Any, batch: Any, batch_size: int
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of ``forward``, in order and by name."""
+        size = {"batch_size": batch_size} if self.takes_size else {}
+        if self.by_name:
+            return (), {"x": x, "edge_index": edge_index, "batch": batch} | size
+        return (x, edge_index, batch), size
+
+    def _check(self, logits: object, num_graphs: int) -> None:
+        """The network must return the logits of each graph."""
+        allowed = {self.num_classes, num_outputs(self.num_classes)}
+        shape = list(logits.shape) if isinstance(logits, Tensor) else None
+        if shape is None or len(shape) != 2 or shape[0] != num_graphs or shape[1] not in allowed:
+            returned = f"of shape {shape}" if shape is not None else type(logits).__name__
+            raise ValueError(
+                f"{self.name} must return logits [graphs, classes], which is [{num_graphs}, {self.num_classes}] for "
+                f"{num_graphs} graphs; it returned {returned}"
+            )
+        if torch.is_grad_enabled() and self.network.training and not cast(Tensor, logits).requires_grad:
+            raise ValueError(f"{self.name} has nothing to train: its logits do not depend on any parameter")
+
+
+@contextmanager
+def count_nodes(network: Module) -> Iterator[list[int]]:
+    """In this context, the number of nodes after each call of one of compool's pooling layers is appended to a list."""
+    nodes = list[int]()
+    layers = [
+        layer
+        for layer in network.modules()
+        if any(f"{base.__module__}.{base.__qualname__}" in _POOLINGS for base in type(layer).__mro__)
+    ]
+    hooks = [layer.register_forward_hook(lambda _, __, out: nodes.append(out[0].size(0))) for layer in layers]
+    try:
+        yield nodes
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _make_state(optimizer: torch.optim.Optimizer) -> None:
+    """Make the state that an optimizer would make in its first step, so that it can be restored."""
+    for group in optimizer.param_groups:
+        rate, group["lr"] = group["lr"], 0.0
+        for parameter in group["params"]:
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()
+        group["lr"] = rate
+    optimizer.zero_grad()
+    for state in optimizer.state.values():
+        for value in state.values():
+            if isinstance(value, Tensor):
+                value.zero_()

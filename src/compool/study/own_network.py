@@ -1,0 +1,232 @@
+"""A network of one's own: a class in a file or module, found by a reference such as ``my_networks.py:Net``.
+
+The text of the file travels with blocks and is stored with runs. A class is always made from this text, so that workers
+and nodes of a cluster agree on what is trained.
+"""
+
+import ast
+import hashlib
+import inspect
+import json
+import linecache
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+_FORM = "FILE.py:CLASS or MODULE:CLASS"
+_GIVEN = 2  # arguments of every class: in_channels and num_classes
+
+
+class OwnNetworkError(RuntimeError):
+    """An error in somebody's own network: one line, and the part of the traceback that is in their code."""
+
+    def __init__(self, message: str, trace: str = "") -> None:
+        super().__init__(message, trace)  # both, so that workers can send it
+        self.trace = trace
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def is_reference(method: str) -> bool:
+    """Whether a method is a class of one's own.
+
+    Example:
+        >>> is_reference("my_networks.py:Net"), is_reference("gin")
+        (True, False)
+    """
+    return ":" in method
+
+
+def class_name(reference: str) -> str:
+    """The name of the class of a reference, which is the method's name in stores and reports.
+
+    Example:
+        >>> class_name("package.module:Net")
+        'Net'
+    """
+    return reference.rpartition(":")[2].strip()
+
+
+def read_source(reference: str) -> str:
+    """The text of the file that a reference names. It is not executed, but the packages around a module are imported.
+
+    Raises:
+        ValueError: if there is no such file, or it is no text.
+    """
+    location, name = _location(reference), class_name(reference)
+    if not location or not name.isidentifier():
+        raise ValueError(f"--method must be {_FORM} for a network of your own, got {reference!r}")
+    path = Path(location) if location.endswith(".py") else _file_of_module(location, reference)
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+        raise ValueError(f"--method {reference}: {path} {reason}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"--method {reference}: {path} is not UTF-8 text ({error})") from None
+
+
+def source_checksum(source: str) -> str:
+    """Sixteen hexadecimal digits that change with the text.
+
+    Example:
+        >>> source_checksum("import torch")
+        'cf1070d3a16f24b2'
+    """
+    return hashlib.sha256(source.encode()).hexdigest()[:16]
+
+
+def load_class(reference: str, source: str) -> "type[Module]":
+    """The class of a reference, from the text of its file.
+
+    Raises:
+        OwnNetworkError: if the text raises an error.
+        ValueError: if it has no such class, or that is no module.
+    """
+    from torch.nn import Module
+
+    module, name = _executed(reference, source), class_name(reference)
+    value = getattr(module, name, None)
+    if value is None:
+        classes = [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+        raise ValueError(f"{_location(reference)} has no class {name}; it has {', '.join(classes) or 'none'}")
+    if not isinstance(value, type) or not issubclass(value, Module):
+        raise ValueError(f"{reference} must be a class derived from torch.nn.Module, got {_describe(value)}")
+    return value
+
+
+def require_arguments(reference: str, own_class: "type[Module]", arguments: Mapping[str, Any]) -> None:
+    """A class must take ``(in_channels, num_classes, **arguments)``; otherwise a ValueError lists its parameters."""
+    parameters = list(inspect.signature(own_class).parameters.values())
+    by_name = {parameter.name: parameter for parameter in parameters[_GIVEN:]}
+    kinds = {parameter.kind for parameter in parameters}
+    positional = sum(
+        parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) for parameter in parameters
+    )
+    if positional < _GIVEN and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        raise ValueError(f"{reference} must be called as {class_name(reference)}(in_channels, num_classes, …)")
+    settable = {
+        name: parameter
+        for name, parameter in by_name.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
+    unknown = sorted(set(arguments) - set(settable))
+    if unknown and inspect.Parameter.VAR_KEYWORD not in kinds:
+        known = ", ".join(settable) or "none"
+        raise ValueError(f"{reference} has no parameter {unknown[0]!r}; its parameters are {known}")
+    missing = [
+        name for name, parameter in settable.items() if parameter.default is parameter.empty and name not in arguments
+    ]
+    if missing:
+        raise ValueError(f"{reference} needs a value for {missing[0]}: --set {missing[0]}=VALUE")
+
+
+def build(
+    reference: str, source: str, in_channels: int, num_classes: int, arguments: str = "", seed: int = 0
+) -> "Module":
+    """A network of a class, with the initial weights of a seed.
+
+    Args:
+        reference: where the class is.
+        source: the text of its file.
+        in_channels: number of features of each node.
+        num_classes: number of classes or targets.
+        arguments: further arguments, as JSON.
+        seed: of torch's generator.
+    """
+    import torch
+
+    own_class = load_class(reference, source)
+    with torch.random.fork_rng(devices=[]), own_code(reference):
+        torch.manual_seed(seed)
+        return own_class(in_channels, num_classes, **json.loads(arguments or "{}"))
+
+
+@contextmanager
+def own_code(reference: str) -> Iterator[None]:
+    """Errors in this context are errors of the own network, but for a lack of memory."""
+    try:
+        yield
+    except (MemoryError, OwnNetworkError):
+        raise
+    except (Exception, SystemExit) as error:
+        if type(error).__name__ in ("OutOfMemoryError", "NanScore") or "can't allocate memory" in str(error):
+            raise
+        raise OwnNetworkError(f"{reference}: {type(error).__name__}: {_first_line(error)}", _own_part(error)) from None
+
+
+def _location(reference: str) -> str:
+    """The file or module of a reference."""
+    return reference.rpartition(":")[0].strip()
+
+
+def _file_of_module(name: str, reference: str) -> Path:
+    with own_code(reference), _importable(str(Path.cwd())):
+        try:
+            spec = find_spec(name)
+        except ModuleNotFoundError:
+            spec = None
+    if spec is None or not spec.origin or not spec.origin.endswith(".py"):
+        raise ValueError(f"--method {reference}: there is no Python module {name}; a file is written {name}.py:CLASS")
+    return Path(spec.origin)
+
+
+def _executed(reference: str, source: str) -> ModuleType:
+    """The module of a text. It stays in ``sys.modules``, so that its classes can be inspected."""
+    location = _location(reference)
+    name = f"compool_own_{source_checksum(source)}_{source_checksum(location)}"
+    if name in sys.modules:
+        return sys.modules[name]
+    module = ModuleType(name)
+    is_file = location.endswith(".py")
+    path = str(Path(location).absolute()) if is_file else f"<{location}>"
+    module.__file__ = path
+    if not is_file:
+        module.__package__ = location.rpartition(".")[0]
+    # Tracebacks show lines as they were executed, on machines without the file, too
+    linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
+    sys.modules[name] = module
+    try:
+        with own_code(reference), _importable(str(Path(path).parent) if is_file else str(Path.cwd())):
+            exec(compile(source, path, "exec"), vars(module))
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+@contextmanager
+def _importable(folder: str) -> Iterator[None]:
+    """The modules in a folder can be imported, as beside a script."""
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+def _own_part(error: BaseException) -> str:
+    """The traceback of an error without our part; empty if all of it is ours."""
+    frame = error.__traceback__
+    while frame is not None and not str(frame.tb_frame.f_globals.get("__name__")).startswith("compool_own_"):
+        frame = frame.tb_next
+    if frame is None and not isinstance(error, SyntaxError):
+        return ""
+    return "".join(traceback.format_exception(type(error), error, frame))
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), "")
+
+
+def _describe(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"

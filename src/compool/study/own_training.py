@@ -1,0 +1,84 @@
+"""Networks of one's own in a study: built and tried before training, then trained one at a time or as a stack."""
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from compool.nn.settings import GINSettings, NetworkSettings
+from compool.replicas.single import NetworkCall, SingleLearner
+from compool.replicas.trainer import TrainingSettings
+from compool.replicas.union import Graphs
+from compool.study.own_network import build, own_code
+from compool.study.recipe import Recipe
+
+TRIED_GRAPHS = 2  # on which a network is tried before training
+
+
+def initial_network(recipe: Recipe, source: str, graphs: Graphs, num_classes: int, seed: int) -> Module:
+    """The network of a recipe with the initial weights of a seed, tried on some graphs.
+
+    Args:
+        recipe: of an own network.
+        source: the text of its file.
+        graphs: the data set.
+        num_classes: how many classes it has.
+        seed: of torch's generator.
+
+    Raises:
+        OwnNetworkError: if its code raises an error.
+        ValueError: if its ``forward`` takes or returns something else than it should.
+    """
+    guard = partial(own_code, recipe.own_network)
+    network = build(recipe.own_network, source, graphs.width, num_classes, recipe.arguments, seed)
+    with guard():
+        network = network.to(graphs.y.device)
+    if not list(network.parameters()):
+        raise ValueError(f"{recipe.own_network} has no parameters to train")
+    call = NetworkCall(network.eval(), graphs, num_classes, guard, recipe.own_network)
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)  # PyG draws the parameters of lazy layers when they are first called
+        call(torch.arange(min(TRIED_GRAPHS, len(graphs)), device=graphs.y.device).unsqueeze(0))
+    return network
+
+
+def stackable_settings(network: Module) -> NetworkSettings | GINSettings | None:
+    """The settings of a network if many of its class can be trained as one: if it computes what
+    :class:`compool.nn.Network` or :class:`compool.nn.GIN` does, with the same layers; otherwise None.
+
+    Example:
+        >>> from compool import nn
+        >>> class Net(nn.GIN):
+        ...     def __init__(self, in_channels, num_classes, hidden=8):
+        ...         super().__init__(in_channels, hidden, num_classes)
+        >>> stackable_settings(Net(4, 2)).hidden, stackable_settings(torch.nn.Linear(4, 2))
+        (8, None)
+    """
+    settings = getattr(network, "settings", None)
+    if not isinstance(settings, NetworkSettings | GINSettings):
+        return None
+    plain = settings.network()
+    same_layers = [(name, type(layer)) for name, layer in network.named_modules()][1:] == [
+        (name, type(layer)) for name, layer in plain.named_modules()
+    ][1:]
+    same_tensors = {name: tensor.shape for name, tensor in network.state_dict().items()} == {
+        name: tensor.shape for name, tensor in plain.state_dict().items()
+    }
+    same_code = all(
+        getattr(type(network), method) is getattr(type(plain), method) for method in ("forward", "__call__")
+    )
+    trains_all = all(parameter.requires_grad for parameter in network.parameters())
+    is_hooked = any(layer._forward_hooks or layer._forward_pre_hooks for layer in network.modules())
+    return settings if same_layers and same_tensors and same_code and trains_all and not is_hooked else None
+
+
+def own_learner(
+    network: Module, recipe: Recipe, graphs: Graphs, num_classes: int, key: Tensor, settings: TrainingSettings
+) -> SingleLearner:
+    """The learner of one own network; `key` is its replica's random key [1]."""
+    rates: dict[str, Any] = {"fused": True, "lr": float(settings.lr), "weight_decay": float(settings.weight_decay)}
+    kind = torch.optim.AdamW if settings.decoupled else torch.optim.Adam
+    guard = partial(own_code, recipe.own_network)
+    return SingleLearner(network, graphs, num_classes, key, partial(kind, **rates), guard, recipe.own_network)
