@@ -52,9 +52,7 @@ class MessagePassing(nn.Module):
         virtual: add a virtual node: after each layer it collects the mean of all nodes and sends its own state back.
     """
 
-    def __init__(
-        self, layer: Callable[[], nn.Module], depth: int, loops: bool = False, virtual: bool = False
-    ) -> None:
+    def __init__(self, layer: Callable[[], nn.Module], depth: int, loops: bool = False, virtual: bool = False) -> None:
         super().__init__()
         self.loops = loops
         self.first = nn.Linear(2, HIDDEN)
@@ -96,7 +94,9 @@ class Stack:
     def __init__(self, networks: list[nn.Module], graphs: GraphSet, device: str) -> None:
         self.parameters, self.buffers = stack_module_state(networks)
         self.frame = deepcopy(networks[0]).to("meta")
-        self.parameters = {name: tensor.to(device).detach().requires_grad_() for name, tensor in self.parameters.items()}
+        self.parameters = {
+            name: tensor.to(device).detach().requires_grad_() for name, tensor in self.parameters.items()
+        }
         self.to_graphs(graphs, device)
 
     def to_graphs(self, graphs: GraphSet, device: str) -> None:

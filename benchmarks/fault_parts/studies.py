@@ -9,6 +9,7 @@ from unittest import mock
 from compool import study
 from compool.data import GraphSet, communities
 from compool.study import checkpoint, planning
+from compool.study.runs import COLUMNS
 
 GRAPHS = 36
 
@@ -37,4 +38,4 @@ def recipe(method: str, **changes: Any) -> study.Recipe:
 
 def comparable(runs: Sequence[study.Run]) -> list[dict[str, Any]]:
     """Runs without what differs from one training of the same replica to the next."""
-    return [{key: value for key, value in vars(run).items() if key not in ("seconds", "finished")} for run in runs]
+    return [{name: getattr(run, name) for name in COLUMNS if name not in ("seconds", "finished")} for run in runs]

@@ -1,12 +1,14 @@
 """Tensors in safetensors files, with a checksum of everything in them."""
 
 import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
 from compool._files import atomic_write
@@ -31,11 +33,31 @@ def checksum(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> str:
     return digest.hexdigest()
 
 
+def encode_tensors(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> bytes:
+    """The content of a safetensors file with tensors, notes on them and the checksum of both."""
+    return save(dict(tensors), {**notes, CHECKSUM: checksum(tensors, notes)})
+
+
+def decode_tensors(content: bytes) -> dict[str, Tensor]:
+    """The tensors that :func:`encode_tensors` encoded; a ValueError if the content is damaged.
+
+    Example:
+        >>> decode_tensors(encode_tensors({"x": torch.arange(3)}, {}))
+        {'x': tensor([0, 1, 2])}
+    """
+    try:
+        tensors = load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    except SafetensorError as error:
+        raise ValueError(f"it is not in the safetensors format ({error})") from None
+    _require_checksum(tensors, header.get("__metadata__", {}))
+    return tensors
+
+
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> None:
     """Write tensors, notes on them and the checksum of both; there is no half-written file at any time."""
-    content = save(dict(tensors), {**notes, CHECKSUM: checksum(tensors, notes)})
     with atomic_write(path) as partial:
-        partial.write_bytes(content)  # save_file makes files that only their owner may read
+        partial.write_bytes(encode_tensors(tensors, notes))  # save_file makes files that only their owner may read
 
 
 def read_tensors(opened: Any) -> dict[str, Tensor]:
@@ -44,7 +66,10 @@ def read_tensors(opened: Any) -> dict[str, Tensor]:
     Files of older versions have no checksum, and are read as they are.
     """
     tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-    notes = opened.metadata() or {}
+    _require_checksum(tensors, opened.metadata() or {})
+    return tensors
+
+
+def _require_checksum(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> None:
     if CHECKSUM in notes and notes[CHECKSUM] != checksum(tensors, notes):
         raise ValueError("its contents do not match its checksum")
-    return tensors

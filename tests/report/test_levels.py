@@ -1,3 +1,6 @@
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +11,8 @@ from compool import ComponentPooling, data, nn, ops
 from compool.report import drawing, networks
 from compool.report.levels import centres, inspect_graph, layout
 from compool.report.results import collect
-from compool.study import Store, recipe, train_block
+from compool.study import Run, Store, recipe, train_block
+from compool.study.kept import find_run, recipe_of
 from compool.study.planning import Block
 from tests.study.test_store import example
 
@@ -88,54 +92,118 @@ def test_a_picture_shows_each_level(graphs: data.GraphSet) -> None:
     assert np.allclose(nodes[0], first.position)
 
 
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> data.GraphSet:
+    """A hundred generated graphs in studies."""
+    graphs = data.communities(99)
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
+    return graphs
+
+
+def stored_study(path: Path, keep_weights: bool = True) -> tuple[Store, Run]:
+    """Three replicas of component pooling, and the best of them."""
+    store, settings = Store(path / "study.sqlite"), recipe("component", "communities", epochs=4, hidden=8)
+    store.add(train_block(Block(settings, 0, (0, 1, 2), keep_weights=keep_weights)))
+    run = find_run(store.path, "communities", "component")
+    assert run.validation == max(one.validation or 0 for one in store.runs())
+    return store, run
+
+
+def accuracy(network: torch.nn.Module, graphs: data.GraphSet, run: Run) -> float:
+    chosen = data.split(graphs, run.replica, run.seed).test
+    return sum(int(network(graphs[i].x, graphs[i].edge_index).argmax()) == graphs.y[i] for i in chosen) / len(chosen)
+
+
+def not_again(*_: object) -> None:
+    raise AssertionError("nothing should be trained")
+
+
+def test_where_weights_are_kept_nothing_is_trained(
+    tmp_path: Path, few: data.GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, run = stored_study(tmp_path)
+    monkeypatch.setattr("compool.study.training.train_block", not_again)
+    network, about = networks.network_of(run, store.path, few, None, not_again)
+    assert accuracy(network, few, run) == pytest.approx(run.test, abs=1e-6)
+    assert about.endswith(f"test accuracy {run.test:.1%}.")
+    shown = networks.inspect_trained("communities", 5, store.path, on_training=not_again)
+    assert shown.about == about
+    assert shown.levels[0].cluster.tolist() == inspect_graph(network, few, 5).levels[0].cluster.tolist()
+    other = networks.inspect_trained("communities", 5, store.path, replica=(run.replica + 1) % 3)
+    assert f"replica {(run.replica + 1) % 3}, at epoch" in other.about
+    assert [path.name for path in tmp_path.iterdir()] == ["study.sqlite"]
+
+
 def test_a_run_trained_again_is_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, few: data.GraphSet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Trained with others and stored, then again by itself up to the epoch that was picked: the accuracies agree."""
-    few = data.communities(99)
-    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: few)
-    store = Store(tmp_path / "study.sqlite")
-    settings = recipe("component", "communities", epochs=4, hidden=8)
-    store.add(train_block(Block(settings, 0, (0, 1, 2))))
-    run = networks.chosen_run(collect(store.runs()), "communities")
-    assert run is not None
-    assert run.validation == max(one.validation for one in store.runs())
-    network, about = networks.network_of(run, store.path, None)
+    store, run = stored_study(tmp_path, keep_weights=False)
+    reasons: list[str] = []
+    network, about = networks.network_of(run, store.path, few, None, reasons.append)
+    what = f"training communities component, replica {run.replica}, to epoch {run.epoch}: "
+    assert reasons == [f"{what}{store.path} keeps no weights of this run, as of an older version or after --no-weights"]
     assert f"test accuracy {run.test:.1%}; trained again, {run.test:.1%}" in about
-    chosen = data.split(few, run.replica, run.seed).test
-    right = sum(int(network(few[i].x, few[i].edge_index).argmax()) == few.y[i] for i in chosen)
-    assert right / len(chosen) == pytest.approx(run.test, abs=1e-6)
+    assert accuracy(network, few, run) == pytest.approx(run.test, abs=1e-6)
 
     kept = networks.model_path(store.path, run)
     content = bytearray(kept.read_bytes())
     content[-1] ^= 1
     kept.write_bytes(content)
-    _, again = networks.network_of(run, store.path, None)  # damaged: trained once more
+    _, again = networks.network_of(run, store.path, few, None, reasons.append)  # damaged: trained once more
     assert again == about
-    assert f"{kept} is damaged: its contents do not match its checksum; training the network again" in caplog.text
-
-    def not_again(*_: object) -> None:
-        raise AssertionError("it is kept")
+    assert reasons[1] == f"{what}{kept} cannot be read"
+    assert f"{kept} is damaged: its contents do not match its checksum" in caplog.text
 
     monkeypatch.setattr("compool.study.training.train_block", not_again)
     shown = networks.inspect_trained("communities", 5, store.path)
     assert shown.about == about
-    assert shown.levels[0].cluster.tolist() == inspect_graph(network, few, 5).levels[0].cluster.tolist()
-    model = networks.model_path(store.path, run)
     assert (
-        networks.inspect_trained("communities", 5, model=model).levels[0].num_supernodes
+        networks.inspect_trained("communities", 5, model=kept).levels[0].num_supernodes
         == shown.levels[0].num_supernodes
     )
+
+
+def test_damaged_weights_are_trained_again(
+    tmp_path: Path, few: data.GraphSet, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, run = stored_study(tmp_path)
+    with closing(sqlite3.connect(store.path)) as connection, connection:
+        connection.execute(
+            "UPDATE weights SET tensors = CAST(substr(tensors, 1, length(tensors) - 1) || x'55' AS BLOB)"
+        )
+    reasons: list[str] = []
+    network, _ = networks.network_of(run, store.path, few, None, reasons.append)
+    assert reasons[0].endswith(": its weights cannot be read")
+    assert f"the weights of communities component, recipe fast, replica {run.replica} are damaged" in caplog.text
+    assert accuracy(network, few, run) == pytest.approx(run.test, abs=1e-6)
+
+
+def test_what_is_missing_is_said(tmp_path: Path, few: data.GraphSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, run = stored_study(tmp_path)
+    monkeypatch.setattr("compool.study.training.train_block", not_again)
     with pytest.raises(ValueError, match=r"index must lie in 0\.\.98, the graphs of communities; got 99"):
         networks.inspect_trained("communities", 99, store.path)
-    with pytest.raises(ValueError, match="has no finished run of component on communities, replica 9"):
-        networks.inspect_trained("communities", 5, store.path, replica=9)
+    monkeypatch.chdir(tmp_path)
+    for given in (store.path, None):  # also of ./study.sqlite, which was not named
+        with pytest.raises(ValueError, match=r"with replica 9; it has replicas of recipe fast: 0-2$"):
+            networks.inspect_trained("communities", 5, given, replica=9)
+        with pytest.raises(ValueError, match=r"by recipe paper; there are fast$"):
+            networks.inspect_trained("communities", 5, given, name="paper")
+    with pytest.raises(ValueError, match=r"has no finished run of component on NCI1; it has component on communities$"):
+        networks.inspect_trained("NCI1", 0, store.path)
+    empty = Store(tmp_path / "empty.sqlite").path
+    with pytest.raises(ValueError, match=r"component on communities; it has none at all$"):
+        networks.inspect_trained("communities", 0, empty)
+    other = replace(run, data_checksum="0123456789abcdef")
+    with pytest.raises(ValueError, match="the run was trained on other data of the name communities"):
+        networks.network_of(other, store.path, few, None)
 
 
-def test_runs_that_cannot_be_shown() -> None:
+def test_runs_that_cannot_be_shown(few: data.GraphSet) -> None:
     with pytest.raises(ValueError, match="are of another version of compool"):
-        networks.recipe_of(example(0))
+        recipe_of(example(0))
     failed = example(0, status="failed", test=None, validation=None, epoch=None)
     with pytest.raises(ValueError, match="replica 0 of NCI1 component failed"):
-        networks.retrain(failed, None)
+        networks.retrain(failed, few, None)
     assert networks.chosen_run(collect([failed]), "NCI1") is None

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from compool import study
+from compool.study.runs import COLUMNS
 
 
 def small(method: str = "component", **changes: object) -> study.Recipe:
@@ -36,4 +37,4 @@ def interrupt(block: study.Block, after: int) -> None:
 
 def told(runs: list[study.Run]) -> list[dict[str, Any]]:
     """What runs say, but for what differs from one training of the same replica to the next."""
-    return [{key: value for key, value in vars(run).items() if key not in ("seconds", "finished")} for run in runs]
+    return [{name: getattr(run, name) for name in COLUMNS if name not in ("seconds", "finished")} for run in runs]

@@ -56,17 +56,12 @@ def report_with_status(
     store: Path, out: Path | None, data: Path | None, graphs: bool, pick: str = "best"
 ) -> tuple[Any, Path]:
     """Write a report, and show the current step in the terminal."""
-    from rich.console import Console
-
+    from compool.cli._display import Display
     from compool.report.write import write_report
 
-    with Console(stderr=True).status("reporting") as status:
-
-        def on_epoch(block: Any, epoch: int, curves: Any) -> None:
-            status.update(f"training {block.name}, to look into graphs: epoch {epoch} of {block.recipe.epochs}")
-
+    with Display("reporting") as display:
         try:
-            return write_report(store, out, data, graphs, status.update, on_epoch, pick)
+            return write_report(store, out, data, graphs, display.status, display.on_training, display.on_epoch, pick)
         except OSError as error:
             command = f"compool report --store {store}" + ("" if out is None else f" --out {out}")
             raise OSError(f"{error}; the runs are safe in {store}, and `{command}` tries again") from None
@@ -102,12 +97,12 @@ def show_graph(
 ) -> None:
     """Show what component pooling does to one graph, level by level.
 
-    A study keeps no networks: that of a run is trained again, once, and kept beside the store. Without a study or a
-    model, four replicas are trained by the data set's recipe, and the best in validation is shown.
+    The network is that of a run of a study, with the weights that the study keeps. A run without weights is trained
+    again, once, and its network kept beside the store. Without a study or a model, four replicas are trained by the
+    data set's recipe, and the best in validation is shown. Before it trains, the command says why.
     """
-    from rich.console import Console
-
     from compool.cli._data import find_data
+    from compool.cli._display import Display
     from compool.report import networks, plotting
     from compool.report.write import save_graph
 
@@ -122,15 +117,12 @@ def show_graph(
     source = find_data(data)
     source.datasets([dataset], dataset)
     try:
-        with Console(stderr=True).status("loading") as status:
-
-            def on_epoch(block: Any, epoch: int, curves: Any) -> None:
-                status.update(f"training {block.name}: epoch {epoch} of {block.recipe.epochs}")
-
+        with Display("loading") as display:
+            callbacks = (display.on_training, display.on_epoch)
             graph = networks.inspect_trained(
-                dataset, index, store, model, recipe, replica, threshold, source.folder, on_epoch
+                dataset, index, store, model, recipe, replica, threshold, source.folder, *callbacks
             )
-            status.update("drawing")
+            display.status("drawing")
             save_graph(graph, target)
     except KeyboardInterrupt:
         raise stop("stopped; nothing was written", 130) from None

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,6 +54,10 @@ def run_study(
         str | None,
         typer.Option(metavar="ADDRESS", help="Train on a Ray cluster; `local` starts one here.", show_default=False),
     ] = None,
+    weights: Annotated[
+        bool,
+        typer.Option("--weights/--no-weights", help="Keep the weights of each run's best epoch in the study's file."),
+    ] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run.")] = False,
     with_report: Annotated[bool, typer.Option("--report/--no-report", help="Write the report at the end.")] = True,
 ) -> None:
@@ -91,6 +96,7 @@ def run_study(
             else:
                 resources = study.local_resources(device, workers)
             plan = study.plan(chosen, num_wanted, seed, store, source.folder, resources, block, print)
+            plan = [replace(planned, keep_weights=weights) for planned in plan]
             todo = sum(len(planned.replicas) for planned in plan)
             begun = sum(planned.epochs_done > 0 for planned in plan)
             print(
@@ -140,13 +146,15 @@ def list_runs(
 
     from compool.report.same_data import separate_data
     from compool.study.csv_files import write_csv
+    from compool.study.runs import COLUMNS
     from compool.study.store import Store
 
     if not store.exists():
         raise stop(f"--store {store} is not there; compool run makes one")
     runs = list(Store(store).runs(curves=curves))
     if as_json:
-        rows = [{key: value for key, value in vars(run).items() if curves or key != "curves"} for run in runs]
+        names = [name for name in COLUMNS if curves or name != "curves"]
+        rows = [{name: getattr(run, name) for name in names} for run in runs]
         print(json.dumps(rows, indent=1))
     elif as_csv:
         write_csv(runs, sys.stdout, curves)

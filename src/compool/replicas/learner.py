@@ -60,6 +60,11 @@ class Learner:
         """All that a step changes."""
         return [*self.adam.state, *self.stack.buffers(), self.failed, self.loss, self.steps]
 
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The parameters and buffers of the networks, by name [R, *]; they share memory with the stack."""
+        return self.stack.state_dict()
+
     def set_lr(self, lr: Tensor) -> None:
         """Change the learning rate of each replica [R]."""
         self.adam.set_lr(lr)

@@ -69,6 +69,11 @@ class SingleLearner:
         moments = [value for value in moments if isinstance(value, Tensor)]
         return [*self.network.parameters(), *moments, *self.network.buffers(), self.failed, self.loss, self.steps]
 
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The parameters and buffers of the network, by name [1, *]; they share memory with it."""
+        return {name: tensor.detach().unsqueeze(0) for name, tensor in self.network.state_dict().items()}
+
     def set_lr(self, lr: Tensor) -> None:
         """Change the learning rate [1]."""
         for group in self.optimizer.param_groups:

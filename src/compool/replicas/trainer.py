@@ -66,6 +66,8 @@ class Trained:
     """The validation accuracy of that epoch [R]."""
     test: Tensor
     """The test accuracy of that epoch [R]."""
+    weights: dict[str, Tensor] = field(default_factory=dict)
+    """The parameters and buffers of each network at that epoch, by name [R, *]."""
     num_repeated: int = 0
     """How many epochs were repeated: see :class:`~compool.replicas.learner.CapturedStep`."""
 
@@ -126,7 +128,8 @@ def train_learner(
         evaluate = CapturedStep(learner, learner.evaluate, held_out[0][:, :size], capacity)
         captured_steps = [step, evaluate]
     none = torch.full((len(splits),), -1.0, device=device)
-    best = Trained(Curves(), learner.failed, none, none, none)
+    weights = {name: tensor.clone() for name, tensor in learner.weights.items()}
+    best = Trained(Curves(), learner.failed, none, none, none, weights)
     num_graphs = (train_ids >= 0).sum(1).clamp(min=1)
     done = _resume(learner, best, start) if start else 0
     for epoch in range(done + 1, settings.epochs + 1):
@@ -148,7 +151,7 @@ def train_learner(
                 break
             copy_into(learner.state, before)
             best.num_repeated += 1
-        _record(best, epoch, learner.loss / num_graphs, *measured)
+        _record(best, learner.weights, epoch, learner.loss / num_graphs, *measured)
         for captured in captured_steps:
             captured.shrink_capacity()
         if save is not None and epoch < settings.epochs:
@@ -163,6 +166,7 @@ def _saved(learner: Learner | SingleLearner, best: Trained) -> dict[str, Tensor]
     """Everything that is needed to resume after an epoch."""
     saved = {f"state.{index}": tensor for index, tensor in enumerate(learner.state)}
     saved |= {f"best.{name}": getattr(best, name) for name in BEST_FIELDS}
+    saved |= {f"weights.{name}": tensor for name, tensor in best.weights.items()}
     saved |= {f"curves.{curve.name}": torch.stack(getattr(best.curves, curve.name)) for curve in fields(Curves)}
     return {name: tensor.detach().cpu() for name, tensor in saved.items()}
 
@@ -170,9 +174,9 @@ def _saved(learner: Learner | SingleLearner, best: Trained) -> dict[str, Tensor]
 def _resume(learner: Learner | SingleLearner, best: Trained, saved: Mapping[str, Tensor]) -> int:
     """Restore what was saved. Returns the number of completed epochs, 0 if the saved state does not fit."""
     state = learner.state
-    wanted = {f"state.{index}": tensor for index, tensor in enumerate(state)} | {
-        f"best.{name}": best.epoch for name in BEST_FIELDS
-    }
+    wanted = {f"state.{index}": tensor for index, tensor in enumerate(state)}
+    wanted |= {f"best.{name}": best.epoch for name in BEST_FIELDS}
+    wanted |= {f"weights.{name}": tensor for name, tensor in best.weights.items()}
     curves = {curve.name: saved.get(f"curves.{curve.name}", torch.empty(0)) for curve in fields(Curves)}
     fits = len(saved) == len(wanted) + len(curves) and len({len(curve) for curve in curves.values()}) == 1
     if not fits or any(
@@ -184,6 +188,7 @@ def _resume(learner: Learner | SingleLearner, best: Trained, saved: Mapping[str,
     copy_into(state, [saved[f"state.{index}"] for index in range(len(state))])
     for name in BEST_FIELDS:
         setattr(best, name, saved[f"best.{name}"].to(learner.keys.device))
+    copy_into(best.weights.values(), [saved[f"weights.{name}"] for name in best.weights])
     best.curves = Curves(**{name: list(curve) for name, curve in curves.items()})
     return len(best.curves.loss)
 
@@ -256,7 +261,14 @@ def _evaluate_all(evaluate: Callable[[Tensor], Evaluation], ids: Tensor, size: i
     return _HeldOut(correct / num_graphs, loss / num_graphs, nodes[:, 1:] / nodes[:, :1].clamp(min=1))
 
 
-def _record(best: Trained, epoch: int, loss: Tensor, validation: _HeldOut, test: _HeldOut) -> None:
+def _record(
+    best: Trained,
+    weights: Mapping[str, Tensor],
+    epoch: int,
+    loss: Tensor,
+    validation: _HeldOut,
+    test: _HeldOut,
+) -> None:
     """Record an epoch, and update the best one."""
     accuracy, failed = validation.accuracy, best.failed
     rows = {"loss": loss, "validation": accuracy, "validation_loss": validation.loss, "test": test.accuracy}
@@ -267,3 +279,5 @@ def _record(best: Trained, epoch: int, loss: Tensor, validation: _HeldOut, test:
     best.epoch = torch.where(better, float(epoch), best.epoch)
     best.validation = torch.where(better, accuracy, best.validation)
     best.test = torch.where(better, test.accuracy, best.test)
+    for name, kept in best.weights.items():  # nothing is copied to the host
+        torch.where(better.view(-1, *[1] * (kept.dim() - 1)), weights[name], kept, out=kept)

@@ -1,6 +1,7 @@
-"""Trained networks to inspect: from a file, or of a run, retrained."""
+"""Trained networks to inspect: from a file, from the store of a study, or trained now."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,20 @@ from safetensors import safe_open
 
 from compool import data, nn
 from compool.report.levels import InspectedGraph, inspect_graph
-from compool.report.results import OURS, Study, collect
+from compool.report.results import OURS, Study
 from compool.study import planning, training
+from compool.study.kept import best_run, find_run, kept_network, number_ranges, recipe_of
 from compool.study.planning import Block
-from compool.study.recipe import IMPLIED, Recipe, recipe
+from compool.study.recipe import Recipe, recipe
 from compool.study.store import Run, Store
 from compool.study.training import OnEpoch
 
 _log = logging.getLogger(__name__)
 DEFAULT_STORE = Path("study.sqlite")
 CANDIDATE_REPLICAS = (0, 1, 2, 3)  # trained if there is no study; the best is shown
+
+OnTraining = Callable[[str], None]
+"""Called before a network is trained, with what is trained, and why."""
 
 
 def inspect_trained(
@@ -31,6 +36,7 @@ def inspect_trained(
     replica: int | None = None,
     threshold: float | None = None,
     folder: Path | None = None,
+    on_training: OnTraining = lambda text: None,
     on_epoch: OnEpoch | None = None,
 ) -> InspectedGraph:
     """Inspect a graph with a trained network.
@@ -44,7 +50,8 @@ def inspect_trained(
         replica: the run; by default that of the best validation accuracy.
         threshold: replaces the network's threshold.
         folder: where the data set is.
-        on_epoch: called after each epoch if a network is trained.
+        on_training: called before a network is trained.
+        on_epoch: called after each epoch of it.
     """
     if model is not None:
         network, about = nn.load_network(model), f"The network is that of {model.name}."
@@ -52,28 +59,26 @@ def inspect_trained(
         graphs = planning.load_data(recipe_used, folder)
         width = network.settings.in_channels if isinstance(network, nn.Network) else None
         return inspect_graph(network, graphs, index, _matching_features(graphs, recipe_used, width), threshold, about)
+    path, reason = store or DEFAULT_STORE, f"there is no study {DEFAULT_STORE} here"
     run = None
-    if store is not None or DEFAULT_STORE.exists():
-        runs = Store(store or DEFAULT_STORE).runs([recipe(OURS, dataset).dataset], [OURS])
-        run = chosen_run(collect(runs), recipe(OURS, dataset).dataset, name, replica)
-        if run is None and store is not None:
-            wanted = f"{OURS} on {dataset}" + (f" by recipe {name}" if name else "")
-            wanted += "" if replica is None else f", replica {replica}"
-            raise ValueError(f"{store} has no finished run of {wanted}")
+    if path.exists():
+        known = recipe(OURS, dataset).dataset
+        is_specified = store is not None or bool(name) or replica is not None
+        if is_specified or any(found.status == "done" for found in Store(path).runs([known], [OURS], curves=False)):
+            run = find_run(path, known, OURS, name, replica)
+        reason = f"{path} has no finished run of {OURS} on {known}"
     recipe_used = recipe_of(run) if run else recipe(OURS, dataset, name or "fast")
     graphs = planning.load_data(recipe_used, folder)
     if not 0 <= index < len(graphs):  # before a network is trained for nothing
         raise ValueError(f"index must lie in 0..{len(graphs) - 1}, the graphs of {graphs.name}; got {index}")
     if run:
-        require_same_data(run, graphs)
-        network, about = network_of(run, store or DEFAULT_STORE, folder, on_epoch)
+        network, about = network_of(run, path, graphs, folder, on_training, on_epoch)
     else:
-        trained = training.train_block(
-            Block(recipe_used, 0, CANDIDATE_REPLICAS if replica is None else (replica,), folder), on_epoch
-        )
-        best = max(trained, key=lambda run: run.validation or 0.0)
-        network, test = retrain(best, folder, on_epoch)
-        about = describe_network(best, test)
+        block = Block(recipe_used, 0, CANDIDATE_REPLICAS if replica is None else (replica,), folder)
+        replicas = "replicas" if len(block.replicas) > 1 else "replica"
+        on_training(f"training {block.name}, {replicas} {number_ranges(block.replicas)}: {reason}")
+        best = best_run(training.train_block(block, on_epoch, graphs))
+        network, about = _network_of_weights(best, best.weights, graphs), describe_network(best)
     return inspect_graph(network, graphs, index, data.features(graphs, recipe_used.features), threshold, about)
 
 
@@ -83,11 +88,12 @@ def _matching_features(graphs: data.GraphSet, chosen: Recipe, width: int | None)
     return features if features.width == width else data.features(graphs)
 
 
-def describe_network(run: Run, test: str) -> str:
-    """The network that is shown, in words; `test` is its accuracy after retraining."""
+def describe_network(run: Run, test: str = "") -> str:
+    """The network that is shown, in words; `test` is its accuracy after retraining, if it was retrained."""
+    retrained = f"; trained again, {test}" if test else ""
     return (
         f"The network is that of {run.method}, recipe {run.recipe}, seed {run.seed}, replica {run.replica}, at epoch "
-        f"{run.epoch}, of the best validation accuracy: test accuracy {run.test or 0:.1%}; trained again, {test}."
+        f"{run.epoch}, of the best validation accuracy: test accuracy {run.test or 0:.1%}{retrained}."
     )
 
 
@@ -98,45 +104,59 @@ def model_path(store: Path, run: Run) -> Path:
     return store.with_name(f"{store.stem}-models") / name
 
 
-def chosen_run(study: Study, dataset: str, recipe: str = "", replica: int | None = None) -> Run | None:
-    """The run of component pooling on a data set to inspect; by default the one with the best validation accuracy."""
-    results = [
-        row.results[OURS]
-        for row in study.rows
-        if row.dataset == dataset and recipe in ("", row.recipe) and OURS in row.results
-    ]
-    runs = [run for result in results for run in result.done if replica in (None, run.replica)]
-    return max(runs, key=lambda run: (run.validation or 0.0, -run.replica), default=None)
+def is_kept(store: Path, run: Run) -> bool:
+    """Whether the network of a run needs no training."""
+    return bool(Store(store).weights(run)) or model_path(store, run).exists()
 
 
-def recipe_of(run: Run) -> Recipe:
-    """The recipe that a run was trained by."""
-    try:
-        return Recipe(**IMPLIED | run.settings)
-    except TypeError:
-        raise ValueError(f"the settings of {run.dataset} {run.method} are of another version of compool") from None
+def chosen_run(study: Study, dataset: str) -> Run | None:
+    """The run of component pooling on a data set to inspect: the one with the best validation accuracy."""
+    results = [row.results[OURS] for row in study.rows if row.dataset == dataset and OURS in row.results]
+    runs = [run for result in results for run in result.done]
+    return best_run(runs) if runs else None
 
 
 def network_of(
-    run: Run, store: Path, folder: Path | None, on_epoch: OnEpoch | None = None
+    run: Run,
+    store: Path,
+    graphs: data.GraphSet,
+    folder: Path | None,
+    on_training: OnTraining = lambda text: None,
+    on_epoch: OnEpoch | None = None,
 ) -> tuple[torch.nn.Module, str]:
-    """The network of a run and its description: from the file beside the store, or else retrained and stored there.
+    """The network of a run and its description.
 
-    A damaged file is replaced, with a warning.
+    It is made from the weights in the store. If they were not kept, it comes from a file beside the store; if there is
+    none, the run is trained again, and the file is written. Damaged weights or files are replaced, with a warning.
     """
-    path = model_path(store, run)
+    require_same_data(run, graphs)
+    weights, path = Store(store).weights(run), model_path(store, run)
+    reason = f"{store} keeps no weights of this run, as of an older version or after --no-weights"
+    if weights:
+        try:
+            return _network_of_weights(run, weights, graphs), describe_network(run)
+        except ValueError as error:
+            _log.warning("%s", error)
+            reason = "its weights cannot be read"
     if path.exists():
         try:
-            return _load_kept(run, path)
+            return _load_retrained(run, path)
         except ValueError as error:
-            _log.warning("%s; training the network again", error)
-    network, test = retrain(run, folder, on_epoch)
+            _log.warning("%s", error)
+            reason = f"{path} cannot be read"
+    on_training(f"training {run.dataset} {run.method}, replica {run.replica}, to epoch {run.epoch}: {reason}")
+    network, test = retrain(run, graphs, folder, on_epoch)
     path.parent.mkdir(parents=True, exist_ok=True)
     nn.save_network(network, path, dataset=run.dataset, recipe=run.recipe, replica=str(run.replica), test=test)
-    return _load_kept(run, path)
+    return _load_retrained(run, path)
 
 
-def _load_kept(run: Run, path: Path) -> tuple[torch.nn.Module, str]:
+def _network_of_weights(run: Run, weights: bytes, graphs: data.GraphSet) -> torch.nn.Module:
+    width = data.features(graphs, recipe_of(run).features).width
+    return kept_network(run, weights, width, graphs.num_classes)
+
+
+def _load_retrained(run: Run, path: Path) -> tuple[torch.nn.Module, str]:
     network = nn.load_network(path)
     with safe_open(path, framework="pt") as file:
         return network, describe_network(run, file.metadata().get("test", "unknown"))
@@ -151,7 +171,9 @@ def require_same_data(run: Run, graphs: data.GraphSet) -> None:
         )
 
 
-def retrain(run: Run, folder: Path | None, on_epoch: OnEpoch | None = None) -> tuple[torch.nn.Module, str]:
+def retrain(
+    run: Run, graphs: data.GraphSet, folder: Path | None, on_epoch: OnEpoch | None = None
+) -> tuple[torch.nn.Module, str]:
     """Retrain a run up to the epoch of its best validation accuracy. Returns the network and its test accuracy.
 
     Split, initial weights, orders and dropout are those of the run. In blocks of other sizes, sums are rounded
@@ -161,7 +183,5 @@ def retrain(run: Run, folder: Path | None, on_epoch: OnEpoch | None = None) -> t
         raise ValueError(f"replica {run.replica} of {run.dataset} {run.method} failed: there is no network to show")
     kept: list[Any] = []
     recipe = replace(recipe_of(run), epochs=run.epoch)
-    graphs = planning.load_data(recipe, folder)
-    require_same_data(run, graphs)
     (retrained,) = training.train_block(Block(recipe, run.seed, (run.replica,), folder), on_epoch, graphs, kept.append)
     return kept[0].single(0), f"{retrained.curves['test'][-1] or 0:.1%}"

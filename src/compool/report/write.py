@@ -12,13 +12,14 @@ from compool.report.drawing import draw
 from compool.report.figures import figures
 from compool.report.formats import as_csv, latex, markdown
 from compool.report.levels import MAX_DRAWN_NODES, InspectedGraph, inspect_graph
-from compool.report.networks import chosen_run, model_path, network_of, recipe_of, require_same_data
+from compool.report.networks import OnTraining, chosen_run, is_kept, network_of
 from compool.report.page import graph_page, report_page
 from compool.report.pick import BEST
 from compool.report.plotting import save_figure, write_figure
 from compool.report.results import Study, collect
 from compool.report.tables import tables
 from compool.study import planning
+from compool.study.kept import recipe_of
 from compool.study.store import Store
 from compool.study.training import OnEpoch
 
@@ -42,6 +43,7 @@ def write_report(
     folder: Path | None = None,
     train: bool = False,
     on_status: Callable[[str], None] = lambda text: None,
+    on_training: OnTraining = lambda text: None,
     on_epoch: OnEpoch | None = None,
     pick: str = BEST,
 ) -> tuple[Study, Path]:
@@ -51,9 +53,10 @@ def write_report(
         store: the study's file.
         out: the folder to write to; by default one beside the store.
         folder: where data sets are, to show graphs.
-        train: train a network for each data set that has none stored, to show its graphs.
+        train: train a network for each data set that has none kept, to show its graphs.
         on_status: called with the current step, in words.
-        on_epoch: called after each epoch of such a training.
+        on_training: called before such a training, with what is trained, and why.
+        on_epoch: called after each epoch of it.
         pick: which epoch of a training counts: see :data:`~compool.report.pick.PICKS`.
 
     Returns:
@@ -77,7 +80,7 @@ def write_report(
         on_status(f"drawing {name}")
         save_figure(figure, out / "figures", name)
     best = collect(runs)  # networks are of the best epoch
-    inspected, notes = _inspect_graphs(store, best, folder, train, on_status, on_epoch)
+    inspected, notes = _inspect_graphs(store, best, folder, train, on_status, on_training, on_epoch)
     write_text(out / "index.html", report_page(study, made, inspected, store.name, notes))
     return replace(study, warnings=(*study.warnings, *(notes if train else ()))), out / "index.html"
 
@@ -112,9 +115,10 @@ def _inspect_graphs(
     folder: Path | None,
     train: bool,
     on_status: Callable[[str], None],
+    on_training: OnTraining,
     on_epoch: OnEpoch | None,
 ) -> tuple[list[InspectedGraph], list[str]]:
-    """A few graphs of each data set whose network is stored or trained now, and notes about graphs not shown."""
+    """A few graphs of each data set whose network is kept or trained now, and notes about graphs not shown."""
     inspected: list[InspectedGraph] = []
     untrained: list[str] = []
     notes = []
@@ -122,7 +126,7 @@ def _inspect_graphs(
         run = chosen_run(study, dataset)
         if run is None:
             continue
-        if not train and not model_path(store, run).exists():
+        if not train and not is_kept(store, run):
             untrained.append(dataset)
             continue
         try:
@@ -132,8 +136,7 @@ def _inspect_graphs(
                 raise ValueError(f"{name} is not here; name its folder by --data")
             on_status(f"looking into {dataset}")
             graphs = planning.load_data(recipe, folder)
-            require_same_data(run, graphs)
-            network, about = network_of(run, store, folder, on_epoch)
+            network, about = network_of(run, store, graphs, folder, on_training, on_epoch)
             features = data.features(graphs, recipe.features)
             inspected += [inspect_graph(network, graphs, index, features, about=about) for index in _examples(graphs)]
         except (ValueError, OSError, RuntimeError) as error:

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from compool.study.columns import JSON_COLUMNS, escape_cell, parse_column, unescape_cell
-from compool.study.runs import TEXT_COLUMNS, Run
+from compool.study.runs import COLUMNS, TEXT_COLUMNS, Run
 
 _GUARDED_SINCE = "data_checksum"  # files without this column are older than the guard of their text
 
 
 def write_csv(runs: Iterable[Run], file: TextIO, curves: bool = True) -> None:
     """Write runs, one per line; nested values as JSON, and text such that no spreadsheet takes it for a formula."""
-    names = [field.name for field in fields(Run) if curves or field.name != "curves"]
+    names = [name for name in COLUMNS if curves or name != "curves"]
     writer = csv.DictWriter(file, names, extrasaction="ignore")
     writer.writeheader()
     for run in runs:
@@ -45,7 +45,7 @@ def read_csv(path: Path) -> list[Run]:
         ):
             reader = csv.DictReader(file, strict=True)
             needed = {field.name for field in fields(Run) if field.default is MISSING} - {"curves"}
-            known = {field.name for field in fields(Run)}
+            known = set(COLUMNS)
             names = set(reader.fieldnames or ())
             if not needed <= names <= known:
                 wrong = ", ".join(sorted((needed - names) | (names - known)))

@@ -36,6 +36,8 @@ class Block:
     """The text of the file of an own network."""
     note: str = field(default="", compare=False)
     """How replicas are trained, if that is not as usual."""
+    keep_weights: bool = True
+    """Whether its runs hold the weights of their best epochs."""
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:

@@ -3,11 +3,14 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 from compool.study.checksums import CHECKSUM_COLUMN, run_checksum
 from compool.study.columns import FLOAT_MAXIMA, INTEGER_RANGES, JSON_COLUMNS
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LOST_WORKER = "its worker was lost"  # begins the reason of a run that may succeed another time
 _NAMED = 10  # damaged runs that a warning names, at most
@@ -60,16 +63,20 @@ class Run:
     """How many graphs its split tests on; 0 if the run is older than this field."""
     own_source: str = ""
     """The text of the file of an own network; empty for the built-in methods."""
+    weights: bytes = field(default=b"", repr=False, compare=False)
+    """The parameters and buffers of its network at the best epoch, as :func:`encode_weights` makes them; on the way to
+    the store only. Not a column: runs from a store have none, and :meth:`~compool.study.Store.weights` reads them.
+    """
 
 
-COLUMNS = [field.name for field in fields(Run)]
+COLUMNS = [field.name for field in fields(Run) if field.name != "weights"]
 STORED_COLUMNS = [*COLUMNS, CHECKSUM_COLUMN]
 TEXT_COLUMNS = [name for name in COLUMNS if name not in (*INTEGER_RANGES, *FLOAT_MAXIMA, *JSON_COLUMNS)]
 
 
 def encode_run(run: Run) -> dict[str, Any]:
     """A run as SQLite stores it, and its checksum."""
-    row = vars(run)  # asdict would copy all curves, which doubles the time
+    row = {name: getattr(run, name) for name in COLUMNS}  # asdict would copy all curves, which doubles the time
     row = (
         row | {name: json.dumps(row[name]) for name in JSON_COLUMNS} | {name: _real(row[name]) for name in FLOAT_MAXIMA}
     )
@@ -86,6 +93,31 @@ def decode_run(row: Mapping[str, Any]) -> tuple[Run, list[str]]:
     values |= {name: _decode_nested(name, row[name]) for name in JSON_COLUMNS}
     damaged = [name for name in JSON_COLUMNS if values[name] is None]
     return Run(**values | {name: JSON_COLUMNS[name]() for name in damaged}), damaged
+
+
+def encode_weights(weights: "Mapping[str, Tensor]") -> bytes:
+    """The parameters and buffers of a network, by name, as a run has them: safetensors with a checksum.
+
+    Example:
+        >>> from torch.nn import Linear
+        >>> decode_weights(encode_weights(Linear(1, 2).state_dict())).keys()
+        dict_keys(['bias', 'weight'])
+    """
+    import torch
+
+    from compool._tensors import encode_tensors
+
+    packed = {
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in weights.items()
+    }
+    return encode_tensors(packed, {})
+
+
+def decode_weights(weights: bytes) -> "dict[str, Tensor]":
+    """What :func:`encode_weights` encoded; a ValueError if it is damaged."""
+    from compool._tensors import decode_tensors
+
+    return decode_tensors(weights)
 
 
 def is_lost(row: Mapping[str, Any]) -> bool:

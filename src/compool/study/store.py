@@ -25,6 +25,13 @@ _PERHAPS_THE_SAME = """
     AND (runs.splits_checksum = :splits_checksum OR runs.splits_checksum = '' OR :splits_checksum = '')
 """
 
+_ADD_WEIGHTS = """
+    INSERT OR IGNORE INTO weights SELECT :checksum, :tensors WHERE EXISTS (
+        SELECT 1 FROM runs WHERE dataset = :dataset AND method = :method AND recipe_checksum = :recipe_checksum
+        AND seed = :seed AND replica = :replica AND checksum = :checksum
+    )
+"""  # unless another training of the same run was stored first
+
 
 class Store:
     """A study's file. Several processes may write to it; a killed process leaves it intact.
@@ -57,22 +64,24 @@ class Store:
             raise ValueError(f"{self.path} is no study, or damaged ({_one_line(error)})") from None
 
     def add(self, runs: Iterable[Run]) -> int:
-        """Store all runs or none, and return how many are new.
+        """Store all runs or none, with their weights, and return how many are new.
 
         A run that is stored already is kept, unless it is damaged, its worker was lost, or it is the same run without
         its curves.
         """
+        runs = list(runs)
         rows = [encode_run(run) for run in runs]
+        weights = [run.weights for run in runs]
         with self._connection() as connection:
             try:
-                return _add(connection, rows)
+                return _add(connection, rows, weights)
             except sqlite3.DatabaseError as error:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
                     raise
                 connection.execute("ROLLBACK")
                 connection.execute("REINDEX")  # what can be read of the runs does not depend on the index
                 _log.warning("%s: its index was damaged (%s), and was built again", self.path, _one_line(error))
-                return _add(connection, rows)
+                return _add(connection, rows, weights)
 
     def runs(self, datasets: Sequence[str] = (), methods: Sequence[str] = (), curves: bool = True) -> Iterator[Run]:
         """All runs, or those of some data sets and methods, in order; without `curves`, their curves are left empty.
@@ -139,6 +148,15 @@ class Store:
                 parameters.append(checksum)
         return {row["replica"] for row in self._intact(condition, parameters) if not is_lost(row)}
 
+    def weights(self, run: Run) -> bytes:
+        """The weights of a stored run, for :func:`~compool.study.runs.decode_weights`; empty if none were kept."""
+        names = ("recipe_checksum", "seed", "replica", "data_checksum", "splits_checksum", "finished")
+        condition = " AND ".join(f"runs.{name} = ?" for name in names)  # not the data set's name: reports change it
+        query = f"SELECT tensors FROM weights JOIN runs ON weights.run = runs.checksum WHERE {condition}"
+        with self._connection() as connection:
+            found = connection.execute(query, [getattr(run, name) for name in names]).fetchone()
+        return bytes(found[0]) if found else b""
+
     def splits(self, recipe_checksum: str, seed: int, data_checksum: str) -> dict[int, set[str]]:
         """The checksums of the splits of each stored replica of a recipe, on data with this checksum."""
         splits: dict[int, set[str]] = {}
@@ -156,8 +174,8 @@ class Store:
         return int(num_runs)
 
 
-def _add(connection: sqlite3.Connection, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Store rows in a transaction, and return how many are new."""
+def _add(connection: sqlite3.Connection, rows: Sequence[Mapping[str, Any]], weights: Sequence[bytes]) -> int:
+    """Store rows and their weights in a transaction, and return how many are new."""
     marks = ", ".join(f":{name}" for name in STORED_COLUMNS)
     connection.execute("BEGIN IMMEDIATE")
     _remove_damaged(connection, rows)
@@ -167,8 +185,11 @@ def _add(connection: sqlite3.Connection, rows: Sequence[Mapping[str, Any]]) -> i
     updates = ", ".join(f"{name} = excluded.{name}" for name in STORED_COLUMNS)
     before = connection.total_changes
     connection.executemany(f"{insert} ON CONFLICT DO UPDATE SET {updates} WHERE {_LOST} OR {_BARE}", rows)
+    num_new = connection.total_changes - before
+    kept = [{**row, "tensors": tensors} for row, tensors in zip(rows, weights, strict=True) if tensors]
+    connection.executemany(_ADD_WEIGHTS, kept)
     connection.execute("COMMIT")
-    return connection.total_changes - before
+    return num_new
 
 
 def _remove_damaged(connection: sqlite3.Connection, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -188,6 +209,7 @@ def _remove_damaged(connection: sqlite3.Connection, rows: Iterable[Mapping[str, 
         connection.execute("PRAGMA writable_schema = ON")  # or a row that is not in the index cannot be deleted
         connection.executemany("DELETE FROM runs WHERE rowid = ?", damaged)
         connection.execute("PRAGMA writable_schema = OFF")
+        connection.execute("DELETE FROM weights WHERE run NOT IN (SELECT checksum FROM runs)")
         connection.execute("REINDEX")
 
 

@@ -19,6 +19,7 @@ from compool.study import checkpoint, planning
 from compool.study.own_training import initial_network, own_learner, stackable_settings
 from compool.study.planning import Block
 from compool.study.recipe import Recipe
+from compool.study.runs import encode_weights
 from compool.study.store import Run, Store
 
 OnEpoch = Callable[[Block, int, Curves], None]
@@ -84,6 +85,7 @@ def train_block(
     if keep is not None:
         keep(kept)
     runs, names = list[Run](), [field.name for field in fields(Curves)]
+    best = {name: tensor.cpu() for name, tensor in trained.weights.items()}
     for index, (replica, split) in enumerate(zip(block.replicas, splits, strict=True)):
         curves = {name: [_json_numbers(row[index]) for row in getattr(trained.curves, name)] for name in names}
         epoch = int(trained.epoch[index])
@@ -95,6 +97,9 @@ def train_block(
             "epoch": epoch if epoch > 0 else None,
             "kept": curves["kept"][epoch - 1] if epoch > 0 else [],
             "weights_checksum": checksums[index],
+            "weights": encode_weights({name: tensor[index] for name, tensor in best.items()})
+            if block.keep_weights and epoch > 0
+            else b"",
         }
         result |= _recipe_columns(block.recipes[index]) | _split_columns(split)
         runs.append(Run(replica=replica, curves=curves, **result, **common))

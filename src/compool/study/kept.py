@@ -1,0 +1,101 @@
+"""The networks that a study keeps: finding a run, and making its network from the stored weights."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from compool.study.recipe import IMPLIED, Recipe
+from compool.study.runs import Run, decode_weights
+from compool.study.store import Store
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+
+def find_run(store: Path, dataset: str, method: str, recipe: str = "", replica: int | None = None) -> Run:
+    """A finished run of a study, without curves; by default the one with the best validation accuracy.
+
+    Args:
+        store: the study's file.
+        dataset: its data set.
+        method: its method.
+        recipe: the name of its recipe; by default any.
+        replica: its replica; by default any.
+
+    Raises:
+        ValueError: if there is none; the message lists what there is.
+    """
+    runs = [run for run in Store(store).runs(curves=False) if run.status == "done"]
+    wanted = f"{store} has no finished run of {method} on {dataset}"
+    candidates = [run for run in runs if (run.dataset, run.method) == (dataset, method)]
+    if not candidates:
+        pairs = dict.fromkeys(f"{run.method} on {run.dataset}" for run in runs)
+        raise ValueError(f"{wanted}; it has {', '.join(pairs) or 'none at all'}")
+    if recipe:
+        names = dict.fromkeys(run.recipe for run in candidates)
+        candidates = [run for run in candidates if run.recipe == recipe]
+        if not candidates:
+            raise ValueError(f"{wanted} by recipe {recipe}; there are {', '.join(names)}")
+    if replica is not None:
+        by_recipe = {
+            run.recipe: [other.replica for other in candidates if other.recipe == run.recipe] for run in candidates
+        }
+        candidates = [run for run in candidates if run.replica == replica]
+        if not candidates:
+            listed = "; ".join(f"recipe {name}: {number_ranges(numbers)}" for name, numbers in by_recipe.items())
+            raise ValueError(f"{wanted} with replica {replica}; it has replicas of {listed}")
+    return best_run(candidates)
+
+
+def best_run(runs: Sequence[Run]) -> Run:
+    """The run with the best validation accuracy; of equals, that with the lowest replica."""
+    return max(runs, key=lambda run: (run.validation or 0.0, -run.replica))
+
+
+def number_ranges(numbers: Iterable[int]) -> str:
+    """Whole numbers in words, shortened to ranges.
+
+    Example:
+        >>> number_ranges([0, 1, 2, 3, 7, 9, 8, 12])
+        '0-3, 7-9, 12'
+    """
+    ranges: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
+
+
+def recipe_of(run: Run) -> Recipe:
+    """The recipe that a run was trained by."""
+    try:
+        return Recipe(**IMPLIED | run.settings)
+    except TypeError:
+        raise ValueError(f"the settings of {run.dataset} {run.method} are of another version of compool") from None
+
+
+def kept_network(run: Run, weights: bytes, width: int, num_classes: int) -> "Module":
+    """The network of a run, in evaluation mode.
+
+    Args:
+        run: the run.
+        weights: what :meth:`~compool.study.Store.weights` returned.
+        width: the features of a node.
+        num_classes: the classes of its data set.
+
+    Raises:
+        ValueError: if the weights are damaged, or do not fit.
+    """
+    named = f"the weights of {run.dataset} {run.method}, recipe {run.recipe}, replica {run.replica}"
+    try:
+        tensors = decode_weights(weights)
+    except ValueError as error:
+        raise ValueError(f"{named} are damaged: {error}") from None
+    network = recipe_of(run).network(width, num_classes)
+    try:
+        network.load_state_dict(tensors)
+    except RuntimeError:
+        raise ValueError(f"{named} do not fit the data set at hand") from None
+    return network.eval()
