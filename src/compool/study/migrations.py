@@ -75,6 +75,7 @@ MIGRATIONS = (
     """,
     f"ALTER TABLE runs ADD COLUMN {CHECKSUM_COLUMN} TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE runs ADD COLUMN own_source TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE runs ADD COLUMN metrics TEXT NOT NULL DEFAULT ''",
     # A table of its own, as listing runs should not read weights; `run` is the checksum of the run's row
     "CREATE TABLE weights (run TEXT PRIMARY KEY NOT NULL, tensors BLOB NOT NULL) STRICT",
 )
