@@ -1,5 +1,6 @@
 """The weights of the best epoch of each run: from the training through checkpoints, workers and the store."""
 
+import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -16,6 +17,7 @@ from compool import data, replicas, study
 from compool.cli import app
 from compool.replicas.trainer import Curves, Trained, TrainingSettings, train
 from compool.study import planning
+from compool.study.migrations import MIGRATIONS
 from compool.study.runs import decode_weights, encode_weights
 from tests.study.blocks import interrupt, longer, planned
 from tests.study.test_store import example
@@ -196,10 +198,12 @@ def test_own_networks_hand_over_the_same_form() -> None:
 def test_stores_of_older_versions_get_the_table(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     study.Store(path).add([example(0)])
+    version = next(index for index, text in enumerate(MIGRATIONS) if "CREATE TABLE weights" in text)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("DROP TABLE weights")
-        connection.execute("ALTER TABLE runs DROP COLUMN own_source")
-        connection.execute("PRAGMA user_version = 7")
+        for column in re.findall(r"ADD COLUMN (\w+)", ";".join(MIGRATIONS[version:])):
+            connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
+        connection.execute(f"PRAGMA user_version = {version}")
     store = study.Store(path)
     assert list(store.runs()) == [example(0)]
     store.add([example(1, weights=WEIGHTS)])

@@ -16,7 +16,8 @@ from compool.cli._app import DataFolder, app, stop
     "run",
     epilog="Examples:  `compool run`,  `compool run PROTEINS NCI1 --data ~/data --replicas 10`,  "
     "`compool run COLLAB --method gin --recipe paper --epochs 50`,  `compool run NCI1 --ray HEAD:6379`,  "
-    "`compool run NCI1 --method component --set lr=1e-3,3e-3 --set dropout=0,0.1 --replicas 5`",
+    "`compool run NCI1 --method component --set lr=1e-3,3e-3 --set dropout=0,0.1 --replicas 5`,  "
+    "`compool run NCI1 --log tensorboard`",
 )
 def run_study(
     datasets: Annotated[
@@ -25,7 +26,7 @@ def run_study(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="Methods, with commas between; also none, topk, sag and edge, for comparison, and FILE.py:CLASS or "
+            help="Methods, with commas between; also none, topk, sag, edge and random, for comparison, and FILE.py:CLASS or "
             "MODULE:CLASS for a network of your own.",
             show_default="component,edgepool,gin",
         ),
@@ -58,6 +59,14 @@ def run_study(
         bool,
         typer.Option("--weights/--no-weights", help="Keep the weights of each run's best epoch in the study's file."),
     ] = True,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND",
+            help="Log every epoch, in STORE-logs beside the study's file: csv, tensorboard, or csv,tensorboard.",
+            show_default=False,
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run.")] = False,
     with_report: Annotated[bool, typer.Option("--report/--no-report", help="Write the report at the end.")] = True,
 ) -> None:
@@ -73,16 +82,21 @@ def run_study(
     from compool.cli._data import find_data
     from compool.cli.pages import report_with_status
     from compool.study import checkpoint
+    from compool.study.logs import LOG_KINDS, log_folder, open_logs, require_logs
     from compool.study.recipe import METHODS
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill`, or the end of a job, is as good as Ctrl-C
     source = find_data(data)
     names = source.datasets(datasets, "communities")
-    methods = [text.strip() for text in ",".join(method or METHODS).split(",") if text.strip()]
+    methods = _listed(method or METHODS)
     num_wanted = (20 if names == ["communities"] else 100) if num_replicas is None else num_replicas
     changes = [*(settings or ()), *([] if epochs is None else [f"epochs={epochs}"])]
     if not methods:
-        raise stop("--method names none; there are component, edgepool and gin, and none, topk, sag and edge")
+        raise stop("--method names none; there are component, edgepool and gin, and none, topk, sag, edge and random")
+    log_kinds = _listed(log)
+    if log is not None and not log_kinds:
+        raise stop(f"--log names no kind of log; there are {', '.join(LOG_KINDS)}")
+    require_logs(log_kinds)
     plan: list[study.Block] = []
     try:
         pairs = [(method_name, name) for name in names for method_name in methods]
@@ -113,15 +127,23 @@ def run_study(
             if plan:
                 from compool.study.progress import Progress
 
+                logs = stack.enter_context(open_logs(log_kinds, store))
                 progress = stack.enter_context(Progress(plan))
                 execute = study.execute if ray is None else cluster.execute
-                for block_runs in stack.enter_context(closing(execute(plan, store, workers, progress.epoch))):
+
+                def on_epoch(block: study.Block, epoch: int, curves: Any) -> None:
+                    progress.epoch(block, epoch, curves)
+                    logs.epoch(block, epoch, curves)
+
+                for block_runs in stack.enter_context(closing(execute(plan, store, workers, on_epoch))):
                     progress.finished(block_runs)
             else:
                 checkpoint.remove_stored(checkpoint.folder_of(store), study.Store(store))
         trained_on = list({variant.dataset for variant in chosen})
         trained_by = list({variant.method for variant in chosen})
         Console().print(_summary(list(study.Store(store).runs(trained_on, trained_by, curves=False))))
+        if plan and log_kinds:
+            print(f"logs: {log_folder(store)}")
         if with_report:
             print(f"report: {report_with_status(store, None, source.folder, False)[1]}")
     except KeyboardInterrupt:
@@ -178,6 +200,11 @@ def add_runs(
     print(
         f"{num_new} of {len(runs)} runs added to {store}" + ("; the others were there" if num_new < len(runs) else "")
     )
+
+
+def _listed(texts: Sequence[str] | None) -> list[str]:
+    """The values of an option that may be given several times, or with commas between values."""
+    return [text.strip() for text in ",".join(texts or ()).split(",") if text.strip()]
 
 
 def _summary(runs: Sequence[Any]) -> Any:

@@ -57,9 +57,13 @@ class Network(torch.nn.Module):
         squash: a sigmoid after the last layer where there are more than two classes, as in the released code's network
             with edge pooling: its cross-entropy cannot become small.
 
-        scorer: of component pooling: ``"linear"`` or ``"similarity"``, whose scores are cut off at ±1 instead of tanh.
+        scorer: of component pooling: ``"linear"``, ``"similarity"``, whose scores are cut off at ±1 instead of tanh, or
+            ``"random"``.
         reduce: of component pooling: ``"score"``, ``"sum"``, ``"mean"`` or ``"graded"``.
         target_ratio: of component pooling: the share of nodes to keep on average.
+        merge_ratio: of component pooling: its `ratio`, the share of each graph's nodes to leave, in place of a
+            threshold.
+        quantile: of component pooling, in place of a threshold.
         outputs: how many numbers to return per graph, for regression or several labels; by default logits.
 
     Example:
@@ -87,6 +91,8 @@ class Network(torch.nn.Module):
         scorer: str = "linear",
         reduce: str = "score",
         target_ratio: float | None = None,
+        merge_ratio: float | None = None,
+        quantile: float | None = None,
         outputs: int | None = None,
     ) -> None:
         super().__init__()
@@ -106,6 +112,8 @@ class Network(torch.nn.Module):
             scorer,
             reduce,
             target_ratio,
+            merge_ratio,
+            quantile,
             outputs,
         )
         self.letters, self.dropout, self.readout, self.jump = layers, dropout, readout, jump

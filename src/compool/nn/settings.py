@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from compool.nn._settings import check_budget, check_reduce, check_threshold
+from compool.nn._settings import check_budget, check_reduce, check_scorer, check_threshold
 
 if TYPE_CHECKING:
     from compool.nn.network import GIN, Network
@@ -41,6 +41,8 @@ class NetworkSettings:
     scorer: str = "linear"
     reduce: str = "score"
     target_ratio: float | None = None
+    merge_ratio: float | None = None
+    quantile: float | None = None
     outputs: int | None = None
 
     def __post_init__(self) -> None:
@@ -61,10 +63,10 @@ class NetworkSettings:
             check_threshold("tanh", self.threshold)
             if self.weights not in ("merged", "all"):
                 raise ValueError(f"weights must be 'merged' or 'all', got {self.weights!r}")
-            if self.scorer not in ("linear", "similarity"):
-                raise ValueError(f"scorer must be 'linear' or 'similarity', got {self.scorer!r}")
-            check_reduce(self.reduce, self.weights, "tanh", self.threshold)
-            check_budget(self.threshold, None, None, None, self.target_ratio)
+            check_budget(self.threshold, self.quantile, self.merge_ratio, None, self.target_ratio, "merge_ratio")
+            check_scorer(self.scorer, self.reduce)
+            has_budget = self.quantile is not None or self.merge_ratio is not None
+            check_reduce(self.reduce, self.weights, "tanh", self.threshold, has_budget)
 
     @property
     def widths(self) -> list[tuple[str, int, int]]:
@@ -87,8 +89,8 @@ class NetworkSettings:
     @property
     def num_parameters(self) -> int:
         """How many parameters the network has."""
-        logits = sum(width for letter, width, _ in self.widths if letter == "P" and self.scorer == "similarity")
-        return sum(_num_parameters(*layer) for layer in self.widths) + logits
+        scorers = sum(_num_scorer_parameters(self.scorer, width) for letter, width, _ in self.widths if letter == "P")
+        return sum(_num_parameters(*layer) for layer in self.widths) + scorers
 
     def network(self) -> "Network":
         """The network, freshly initialised."""
@@ -142,6 +144,10 @@ class GINSettings:
         return GIN(**asdict(self))
 
 
+def _num_scorer_parameters(scorer: str, width: int) -> int:
+    return {"linear": 2 * width + 1, "similarity": 3 * width + 1, "random": 0}[scorer]
+
+
 def _num_parameters(letter: str, width: int, out: int) -> int:
     product, perceptron = width * out, width * out + out * out
     return {
@@ -149,7 +155,7 @@ def _num_parameters(letter: str, width: int, out: int) -> int:
         "S": 2 * product + out,  # for a node and for its neighbours
         "G": perceptron + 6 * out,  # two biases and two batch norms
         "L": product + out,
-        "P": 2 * width + 1,
+        "P": 0,  # see _num_scorer_parameters
         "E": 2 * width + 1,
         "T": width,
         "A": 2 * width + 2,

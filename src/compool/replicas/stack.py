@@ -50,7 +50,7 @@ class _Stack(Module):
         for field in fields(first):
             values = {getattr(settings, field.name) for settings in self.settings}
             if len(values) > 1 and field.name not in ("dropout", "threshold"):
-                raise ValueError(f"the networks of a stack must agree in {field.name}, got {sorted(values)}")
+                raise ValueError(f"the networks of a stack must agree in {field.name}, got {sorted(values, key=str)}")
         self.readout: str = first.readout
         dropout = [settings.dropout for settings in self.settings]
         self.drops = any(dropout)

@@ -7,6 +7,7 @@ from compool.study.recipe import METHODS, Recipe, recipe, recipes, variants
 from compool.study.store import Run, Store
 
 if TYPE_CHECKING:
+    from compool.study.logs import EpochLog, EpochRecord, LogWriter
     from compool.study.planning import Block, Resources, local_resources, plan
     from compool.study.training import train_block, train_here
     from compool.study.workers import execute, train_on_workers
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 __all__ = [
     "METHODS",
     "Block",
+    "EpochLog",
+    "EpochRecord",
+    "LogWriter",
     "Recipe",
     "Resources",
     "Run",
@@ -33,6 +37,9 @@ __getattr__, __dir__ = lazy_names(
     "compool.study",
     {
         "Block": "compool.study.planning",
+        "EpochLog": "compool.study.logs",
+        "EpochRecord": "compool.study.logs",
+        "LogWriter": "compool.study.logs",
         "Resources": "compool.study.planning",
         "execute": "compool.study.workers",
         "local_resources": "compool.study.planning",

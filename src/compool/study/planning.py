@@ -33,12 +33,12 @@ class Block:
     """Where to write checkpoints; None: an interrupted block restarts."""
     epochs_done: int = field(default=0, compare=False)
     """How many epochs its checkpoint has."""
+    keep_weights: bool = True
+    """Whether its runs hold the weights of their best epochs."""
     own_source: str = field(default="", compare=False)
     """The text of the file of an own network."""
     note: str = field(default="", compare=False)
     """How replicas are trained, if that is not as usual."""
-    keep_weights: bool = True
-    """Whether its runs hold the weights of their best epochs."""
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:

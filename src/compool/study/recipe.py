@@ -34,6 +34,8 @@ IMPLIED: dict[str, Any] = {
     "scorer": "linear",
     "reduce": "score",
     "target_ratio": None,
+    "merge_ratio": None,
+    "quantile": None,
     "own_network": "",
     "own_checksum": "",
     "arguments": "",
@@ -45,12 +47,14 @@ IMPLIED: dict[str, Any] = {
 
 A new setting gets an entry: the value that trains as compool did before. This need not be its default.
 """
-REPLACEMENTS = {"none": "", "topk": "T", "sag": "A", "edge": "E"}
-"""Methods that replace ``P`` in component pooling's networks by another layer, to measure the effect of pooling."""
+REPLACEMENTS = {"none": "", "topk": "T", "sag": "A", "edge": "E", "random": "P"}
+"""Methods that replace ``P`` in component pooling's networks by another layer, to measure the effect of pooling.
+
+``"random"`` has ``P`` merge random edges: see :func:`_random`.
+"""
 _FOLDER = files("compool.study") / "recipes"
-_LETTERS = dict.fromkeys(("weights", "symmetric", "threshold", "scorer", "reduce", "target_ratio"), "P") | {
-    "ratio": "TA"
-}
+_SCORING = ("weights", "symmetric", "threshold", "quantile", "scorer")
+_LETTERS = dict.fromkeys((*_SCORING, "reduce", "merge_ratio", "target_ratio"), "P") | {"ratio": "TA"}
 _NETWORK_KEYS = {"layers", "hidden", "readout", "dropout"} | {field.name for field in fields(NetworkSettings)}
 _WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
 
@@ -97,6 +101,9 @@ class Recipe:
     scorer: str = "linear"
     reduce: str = "score"
     target_ratio: float | None = None
+    merge_ratio: float | None = None
+    """The share of each graph's nodes that component pooling leaves, in place of a threshold."""
+    quantile: float | None = None
     own_network: str = ""
     """Where the class of a network of one's own is: see :mod:`compool.study.own_network`. Settings of the built-in
     networks do not count then.
@@ -193,6 +200,8 @@ class Recipe:
             return True
         if setting in ("jump", "squash"):
             return self.layers != "GIN"
+        if self.method == "random" and setting in _SCORING:
+            return False
         return any(letter in self.layers for letter in _LETTERS[setting]) if setting in _LETTERS else True
 
     @property
@@ -214,8 +223,8 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
 
     Args:
         method: ``"component"``, ``"edgepool"`` or ``"gin"``; or component pooling's network without it, ``"none"``,
-            or with another, ``"topk"``, ``"sag"`` or ``"edge"``. A network of one's own is ``"FILE.py:CLASS"`` or
-            ``"MODULE:CLASS"``, and is trained as component pooling is.
+            or with another, ``"topk"``, ``"sag"`` or ``"edge"``, or with ``"random"`` edges merged. A network of one's
+            own is ``"FILE.py:CLASS"`` or ``"MODULE:CLASS"``, and is trained as component pooling is.
         dataset: the data set, by its name in the paper or in the TU collection.
         name: which of the file's recipes, or the path of a TOML file of settings to change in ``fast``.
         changes: settings to change. Those of an own network that are not about training are arguments of its class.
@@ -227,11 +236,32 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
     if own_network.is_reference(method):
         return _own_recipe(method, dataset, name, changes)
     if method in REPLACEMENTS:
-        component = recipe("component", dataset, name, **changes)
-        return replace(component, method=method, layers=component.layers.replace("P", REPLACEMENTS[method]))
+        component = _recipe("component", dataset, name, method, changes)
+        other = replace(component, method=method, layers=component.layers.replace("P", REPLACEMENTS[method]))
+        return _random(other) if method == "random" else other
     if method not in METHODS:
         known_methods = ", ".join((*METHODS, *REPLACEMENTS))
         raise ValueError(f"method must be one of {known_methods}, or FILE.py:CLASS; got {method!r}")
+    return _recipe(method, dataset, name, method, changes)
+
+
+def _random(recipe: Recipe) -> Recipe:
+    """The control of Mesquita et al. (2020): random edges merge, as many as leave the recipe's `target_ratio` of the
+    nodes on average or, without it, `merge_ratio` in each graph.
+
+    Scores no longer weigh features: Eq. 3 becomes a sum, and graded weights, which end in means, become a mean.
+    """
+    if recipe.merge_ratio is None and recipe.target_ratio is None:
+        raise ValueError(
+            "random needs merge_ratio, the share of nodes that the trained network keeps: --set merge_ratio=0.4, or "
+            f"[{recipe.name}.random] in the recipe file of component on {recipe.dataset}"
+        )
+    reduce = {"score": "sum", "graded": "mean"}.get(recipe.reduce, recipe.reduce)
+    return replace(recipe, scorer="random", reduce=reduce, **{name: _DEFAULTS[name] for name in _SCORING[:-1]})
+
+
+def _recipe(method: str, dataset: str, name: str, variant: str, changes: dict[str, Any]) -> Recipe:
+    """The recipe of a method; a table ``[name.variant]`` in its file overrides the table ``[name]``."""
     dataset = next(
         (known for known in datasets(method) if dataset == _read_toml(_path(method, known)).get("files")), dataset
     )
@@ -253,7 +283,9 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
     for layer in layers:
         settings |= {key: value for key, value in layer.items() if not isinstance(value, dict)}
     for layer in layers:
-        settings |= layer.get(table, {})
+        settings |= {key: value for key, value in layer.get(table, {}).items() if not isinstance(value, dict)}
+    for layer in layers:
+        settings |= layer.get(table, {}).get(variant, {})
     return Recipe(method=method, dataset=dataset, name=name, **(settings | own | changes))
 
 
