@@ -103,7 +103,7 @@ def test_compiled_whole(build: Callable[[], torch.nn.Module]) -> None:
 
 @pytest.mark.parametrize("build", [lambda **out: Network("CPCL", 16, 8, 2, **out), lambda **out: GIN(16, 8, 2, **out)])
 def test_two_classes_with_cross_entropy(build: Callable[..., Network | GIN], tmp_path: Path) -> None:
-    network = build(out_channels=2)
+    network = build(outputs=2)
     y = torch.tensor([0, 1])
     assert network(X, EDGES, BATCH).shape == (2, 2)
     F.cross_entropy(network(X, EDGES, BATCH), y).backward()
@@ -119,15 +119,15 @@ def test_two_classes_with_cross_entropy(build: Callable[..., Network | GIN], tmp
     assert torch.equal(stack([network]).single(0).eval()(X, EDGES, BATCH), network(X, EDGES, BATCH))
     plain = build()
     assert plain(X, EDGES, BATCH).shape == (2, 1)  # the paper's: one logit
-    assert build(out_channels=1)(X, EDGES, BATCH).shape == (2, 1)
+    assert build(outputs=1)(X, EDGES, BATCH).shape == (2, 1)
 
 
 def test_the_paper_s_counts_stay() -> None:
     assert Network("CPCL", 29, 16, 2).settings.num_parameters == 802
-    assert Network("CPCL", 29, 16, 2, out_channels=2).settings.num_parameters == 802 + 17
-    assert Network("CPCL", 29, 16, 1, out_channels=5).settings.num_outputs == 5
-    with pytest.raises(ValueError, match="out_channels must be a whole number, at least 1; got 0"):
-        Network("CPCL", 29, 16, 2, out_channels=0)
+    assert Network("CPCL", 29, 16, 2, outputs=2).settings.num_parameters == 802 + 17
+    assert Network("CPCL", 29, 16, 1, outputs=5).settings.num_outputs == 5
+    with pytest.raises(ValueError, match="outputs must be a whole number, at least 1; got 0"):
+        Network("CPCL", 29, 16, 2, outputs=0)
     with pytest.raises(ValueError, match="num_classes must be a whole number, at least 2; got 1"):
         Network("CPCL", 29, 16, 1)
 

@@ -67,7 +67,8 @@ class Network(torch.nn.Module):
         merge_ratio: of component pooling: its `ratio`, the share of each graph's nodes to leave, in place of a
             threshold.
         quantile: of component pooling, in place of a threshold.
-        outputs: how many numbers to return per graph, for regression or several labels; by default logits.
+        outputs: how many numbers to return per graph: 2 for two classes with ``cross_entropy``, or the number of
+            targets or labels; by default one logit for two classes, as in the paper, else one per class.
 
     Example:
         >>> network = Network("CPCL", in_channels=29, hidden=16, num_classes=2, dropout=0.1)
@@ -137,7 +138,7 @@ class Network(torch.nn.Module):
             batch_size: how many graphs there are, if the last may have no nodes.
 
         Returns:
-            Logits [graphs, classes], or [graphs, 1] for two classes.
+            Logits [graphs, classes], or [graphs, 1] for two classes; [graphs, outputs] if that is given.
         """
         batch, batch_size = _check_graphs(self, x, edge_index, batch, batch_size)
         read = _READOUTS[self.readout]
@@ -200,7 +201,7 @@ class GIN(torch.nn.Module):
         dropout: probability of dropout of the predictions.
         readout: ``"sum"`` or ``"mean"``.
         depth: number of layers.
-        outputs: how many numbers to return per graph, for regression or several labels; by default logits.
+        outputs: how many numbers to return per graph, as in :class:`Network`.
 
     Example:
         >>> network = GIN(in_channels=29, hidden=16, num_classes=2)
