@@ -58,7 +58,7 @@ def test_training_equals_the_cpu_s(name: str, kind: str, spare: float, monkeypat
     """
     monkeypatch.setattr(Adam, "step", partialmethod(Adam.step, eps=1e-4))
     monkeypatch.setattr(
-        "compool.replicas.trainer.EVALUATION_BATCH", 2
+        "compool.replicas.held_out.EVALUATION_BATCH", 2
     )  # graphs held out are looked at in several parts
     monkeypatch.setattr("compool.replicas.learner.LARGE_UNION", 0)
     monkeypatch.setattr("compool.replicas.learner.SPARE", spare)

@@ -8,8 +8,8 @@ from compool.nn._settings import check_budget, check_reduce, check_scorer, check
 if TYPE_CHECKING:
     from compool.nn.network import GIN, Network
 
-CONVOLUTIONS, POOLINGS = "CSG", "PETA"
-READOUTS = ("mean", "sum")
+CONVOLUTIONS, POOLINGS = "CSGN", "PETA"
+READOUTS = ("mean", "sum", "saturating")
 
 
 def num_outputs(num_classes: int) -> int:
@@ -43,6 +43,7 @@ class NetworkSettings:
     target_ratio: float | None = None
     merge_ratio: float | None = None
     quantile: float | None = None
+    outputs: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.layers, str):
@@ -50,7 +51,7 @@ class NetworkSettings:
         body = self.layers.rstrip("L")
         if not body or not set(body) <= set(CONVOLUTIONS + POOLINGS) or body == self.layers:
             raise ValueError(
-                f"layers must be letters of C, S, G, P, E, T and A, then at least one L, as in CPCL; "
+                f"layers must be letters of C, S, G, N, P, E, T and A, then at least one L, as in CPCL; "
                 f"got {self.layers!r}"
             )
         if self.jump and body[-1] not in CONVOLUTIONS:
@@ -75,10 +76,15 @@ class NetworkSettings:
             if letter == "L" and position == len(body) and self.jump:  # takes the readouts of all convolutions
                 width *= sum(layer in CONVOLUTIONS for layer in body)
             out = width if letter in POOLINGS else self.hidden
-            out = num_outputs(self.num_classes) if position == len(self.layers) - 1 else out
+            out = self.num_outputs if position == len(self.layers) - 1 else out
             widths.append((letter, width, out))
             width = out
         return widths
+
+    @property
+    def num_outputs(self) -> int:
+        """How many numbers the network returns per graph."""
+        return self.outputs or num_outputs(self.num_classes)
 
     @property
     def num_parameters(self) -> int:
@@ -108,6 +114,7 @@ class GINSettings:
     dropout: float = 0.5
     readout: str = "sum"
     depth: int = 4
+    outputs: int | None = None
 
     def __post_init__(self) -> None:
         _check_common(self)
@@ -119,10 +126,15 @@ class GINSettings:
         return [self.in_channels] + [self.hidden] * self.depth
 
     @property
+    def num_outputs(self) -> int:
+        """How many numbers the network returns per graph."""
+        return self.outputs or num_outputs(self.num_classes)
+
+    @property
     def num_parameters(self) -> int:
         """How many parameters the network has, with an unused ε per layer, as in the original."""
         convolutions = sum(_num_parameters("G", width, self.hidden) for width in self.widths[:-1])
-        predictions = sum(_num_parameters("L", width, num_outputs(self.num_classes)) for width in self.widths)
+        predictions = sum(_num_parameters("L", width, self.num_outputs) for width in self.widths)
         return self.depth + convolutions + predictions
 
     def network(self) -> "GIN":
@@ -143,6 +155,7 @@ def _num_parameters(letter: str, width: int, out: int) -> int:
         "S": 2 * product + out,  # for a node and for its neighbours
         "G": perceptron + 6 * out,  # two biases and two batch norms
         "L": product + out,
+        "N": product + out,
         "P": 0,  # see _num_scorer_parameters
         "E": 2 * width + 1,
         "T": width,
@@ -152,12 +165,14 @@ def _num_parameters(letter: str, width: int, out: int) -> int:
 
 def _check_common(settings: NetworkSettings | GINSettings) -> None:
     if settings.readout not in READOUTS:
-        raise ValueError(f"readout must be 'mean' or 'sum', got {settings.readout!r}")
+        raise ValueError(f"readout must be one of {', '.join(map(repr, READOUTS))}; got {settings.readout!r}")
     if not 0 <= settings.dropout < 1:
         raise ValueError(f"dropout must be at least 0 and below 1, got {settings.dropout}")
     _check_size("in_channels", settings.in_channels, 1)
     _check_size("hidden", settings.hidden, 1)
-    _check_size("num_classes", settings.num_classes, 2)
+    _check_size("num_classes", settings.num_classes, 2 if settings.outputs is None else 1)
+    if settings.outputs is not None:
+        _check_size("outputs", settings.outputs, 1)
 
 
 def _check_size(name: str, size: Any, least: int) -> None:

@@ -20,6 +20,7 @@ _STACKED: dict[str, type[Module]] = {
     "C": layers.StackedGCNConv,
     "S": layers.StackedSAGEConv,
     "G": layers.StackedGINLayer,
+    "N": layers.StackedLinear,
     "P": pooling.StackedComponentPooling,
     "E": pooling.StackedEdgePooling,
     "T": pooling.StackedTopKPooling,
@@ -108,7 +109,7 @@ class NetworkStack(_Stack):
         super().__init__(networks)
         settings: NetworkSettings = networks[0].settings
         self.letters, self.jump = settings.layers, settings.jump
-        self.squash = settings.squash and settings.num_classes > 2
+        self.squash = settings.squash and settings.num_classes > 2 and settings.outputs is None
         columns = zip(*(network.layers for network in networks), strict=True)
         self.layers = ModuleList(_STACKED[letter](column) for letter, column in zip(self.letters, columns, strict=True))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from compool.nn.settings import GINSettings, NetworkSettings
 from compool.study import own_network
+from compool.study.metrics import LOSSES, METRICS
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -38,6 +39,9 @@ IMPLIED: dict[str, Any] = {
     "own_network": "",
     "own_checksum": "",
     "arguments": "",
+    "metric": "auto",
+    "loss": "auto",
+    "class_weights": "none",
 }
 """The values of settings that a run does not mention. Checksums depend on them: they must never change.
 
@@ -108,15 +112,28 @@ class Recipe:
     """The checksum of its file."""
     arguments: str = ""
     """Its arguments beside `in_channels` and `num_classes`, as JSON."""
+    metric: str = "auto"
+    """The metric that picks the epoch, one of :data:`compool.study.metrics.METRICS`; ``"auto"``: by the task."""
+    loss: str = "auto"
+    """``"cross_entropy"``, ``"bce"``, ``"l1"`` or ``"l2"``; ``"auto"``: by the task."""
+    class_weights: str = "none"
+    """``"balanced"``: every class counts as much as the others in the loss."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             kinds, value = get_args(field.type) or (field.type,), getattr(self, field.name)
-            if float in kinds and type(value) is int:  # so that 0 and 0.0 are the same setting
+            if value == "none" and type(None) in kinds:  # TOML has no other way to say it
+                object.__setattr__(self, field.name, None)
+            elif float in kinds and type(value) is int:  # so that 0 and 0.0 are the same setting
                 object.__setattr__(self, field.name, float(value))
             elif type(value) not in kinds:
                 raise ValueError(f"{field.name} must be {_WORDS[kinds[0]]}, got {value!r}")
         choices = {"method": (*METHODS, *REPLACEMENTS), "optimizer": ("adam", "adamw")}
+        choices |= {
+            "metric": ("auto", *METRICS),
+            "loss": ("auto", *(loss for task in LOSSES.values() for loss in task)),
+        }
+        choices |= {"class_weights": ("none", "balanced")}
         if self.own_network:
             choices["method"] = (own_network.class_name(self.own_network),)
         for name, allowed in choices.items():
@@ -130,20 +147,23 @@ class Recipe:
         if not self.weight_decay >= 0:
             raise ValueError(f"weight_decay must not be below 0, got {self.weight_decay}")
 
-    def network(self, in_channels: int | None = None, num_classes: int | None = None) -> "Module":
+    def network(
+        self, in_channels: int | None = None, num_classes: int | None = None, task: str = "classification"
+    ) -> "Module":
         """The network, freshly initialised; by default, for the features and classes of the data set."""
-        return self.network_settings(in_channels, num_classes).network()
+        return self.network_settings(in_channels, num_classes, task).network()
 
     def network_settings(
-        self, in_channels: int | None = None, num_classes: int | None = None
+        self, in_channels: int | None = None, num_classes: int | None = None, task: str = "classification"
     ) -> NetworkSettings | GINSettings:
         """The settings of the network; by default, for the features and classes of the data set."""
         width, classes = in_channels or self.in_channels, num_classes or self.num_classes
         if width is None or classes is None:
             raise ValueError(f"there is no recipe for {self.dataset}: give in_channels and num_classes")
+        outputs = None if task == "classification" else classes
         if self.layers == "GIN":
-            return GINSettings(width, self.hidden, classes, self.dropout, self.readout)
-        known: dict[str, Any] = {"in_channels": width, "num_classes": classes}
+            return GINSettings(width, self.hidden, classes, self.dropout, self.readout, outputs=outputs)
+        known: dict[str, Any] = {"in_channels": width, "num_classes": classes, "outputs": outputs}
         names = (field.name for field in fields(NetworkSettings) if field.name not in known)
         return NetworkSettings(**known, **{name: getattr(self, name) for name in names})
 
