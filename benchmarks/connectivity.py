@@ -4,8 +4,8 @@
     python benchmarks/connectivity.py --device cuda --out out/connectivity.json   # all of it, on a GPU
 
 The folds of a set are trained together: `torch.func` stacks their weights and maps PyG's modules over them, and on a
-GPU a step of all folds is one CUDA graph. All graphs of a set have the same edges, so that batches have one shape. Each fold
-is as if trained alone: its own initial weights and batch order, and an optimizer that works element by element.
+GPU a step of all folds is one CUDA graph, as all graphs of a set have the same edges. Each fold is trained as if alone:
+with its own initial weights and batch order, and an optimizer that works element by element.
 
 Settings are those of the benchmark's GCN (Rampášek and Wolf 2021): four residual layers with layer norm, 32 channels, a
 mean readout, Adam with a learning rate of 0.001, batches of 32, 200 epochs. The epoch with the best validation accuracy
@@ -94,9 +94,9 @@ class Stack:
     def __init__(self, networks: list[nn.Module], graphs: GraphSet, device: str) -> None:
         self.parameters, self.buffers = stack_module_state(networks)
         self.frame = deepcopy(networks[0]).to("meta")
-        self.parameters = {
-            name: tensor.to(device).detach().requires_grad_() for name, tensor in self.parameters.items()
-        }
+        for name, tensor in self.parameters.items():
+            self.parameters[name] = tensor.to(device).detach().requires_grad_()
+        self.buffers = {name: tensor.to(device) for name, tensor in self.buffers.items()}
         self.to_graphs(graphs, device)
 
     def to_graphs(self, graphs: GraphSet, device: str) -> None:

@@ -162,7 +162,7 @@ def test_lists_of_runs_tell_recipes_apart_in_80_columns(tmp_path: Path) -> None:
     [
         (
             ["run", "--method", "magic"],
-            "compool: method must be one of component, edgepool, gin, none, topk, sag, edge, or FILE.py:CLASS",
+            "compool: method must be one of component, edgepool, gin, none, topk, sag, edge, random, or FILE.py:CLASS",
         ),
         (["run", "--replicas", "-1"], "compool: replicas must be at least 1, got -1"),
         (["run", "--replicas", "0"], "compool: replicas must be at least 1, got 0"),

@@ -197,8 +197,14 @@ def test_errors_on_a_gpu_are_the_cpu_s(budget: dict[str, float]) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"quantile": 0.5, "ratio": 0.5}, "choose one of quantile, ratio and max_size; got quantile=0.5 and ratio=0.5"),
-        ({"ratio": 0.5, "max_size": 3}, "choose one of quantile, ratio and max_size; got ratio=0.5 and max_size=3"),
+        (
+            {"quantile": 0.5, "ratio": 0.5},
+            "choose one of quantile, ratio, max_size, target_ratio; got quantile=0.5 and ratio=0.5",
+        ),
+        (
+            {"ratio": 0.5, "max_size": 3},
+            "choose one of quantile, ratio, max_size, target_ratio; got ratio=0.5 and max_size=3",
+        ),
         ({"ratio": 0.5, "threshold": 0.1}, "ratio=0.5 stands in place of a threshold; .* threshold=0.1 too"),
         ({"quantile": 1.1}, r"quantile must lie in 0\.\.1, got 1.1"),
         ({"ratio": 0.0}, "ratio must be above 0 and at most 1, got 0.0"),

@@ -191,7 +191,7 @@ def test_scorers_that_return_something_else(result: object, message: str) -> Non
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"scorer": "cosine"}, "scorer must be 'linear', 'similarity' or a module, got 'cosine'"),
+        ({"scorer": "cosine"}, "scorer must be 'linear', 'similarity', 'random' or a module; got 'cosine'"),
         ({"reduce": "max"}, "reduce must be one of 'score', 'sum', 'mean', 'graded'; got 'max'"),
         ({"reduce": "mean", "weights": "all"}, "weights='all' is a way to weigh by scores"),
         ({"reduce": "graded", "weights": "all"}, "weights='all' is a way to weigh by scores"),

@@ -34,6 +34,7 @@ def test_by_hand(backend: str) -> None:
     assert levels.at(0.5).tolist() == [0, 0, 1, 2, 3]
     assert levels.at_ratio(0.6).tolist() == [0, 0, 1, 1, 2]
     assert levels.counts([0.9, 0.0, 0.4]).tolist() == [5, 2, 3]
+    assert levels.merges().tolist() == [[0, 2, 0], [1, 3, 2]]
     assert (
         levels.persistence().tolist()
         == torch.tensor([[0.9, -math.inf], [0.9, 0.9], [0.5, 0.1], [0.5, 0.5], [-math.inf, -math.inf]]).tolist()
@@ -54,6 +55,21 @@ def test_thresholds_equal_connected_components(graph: Graph, given_levels: list[
         assert together[column] == parts.number
         expected = torch.bincount(graph.batch[parts.first], minlength=counts.size(0)).tolist()
         assert counts[:, column].tolist() == expected
+
+
+@given(graphs(max_nodes=12), scores)
+def test_merges_name_supernodes_by_their_first_members(graph: Graph, given_levels: list[float]) -> None:
+    edge_index, score, num_nodes = scored(graph, given_levels)
+    levels = compool.hierarchy(edge_index, score, num_nodes)
+    first = torch.arange(num_nodes)  # of each node's supernode
+    for (into, absorbed), limit in zip(levels.merges().t().tolist(), levels.score.tolist(), strict=True):
+        assert into < absorbed
+        assert {into, absorbed} <= set(first.tolist())
+        first[first == absorbed] = into
+        merged = components(levels.edge_index, levels.score > limit, num_nodes).number
+        assert len(set(first.tolist())) <= merged  # this edge, and those of equal scores before it
+    parts = components(edge_index, torch.ones_like(score, dtype=torch.bool), num_nodes)
+    assert first.tolist() == parts.first[parts.cluster].tolist()
 
 
 @given(graphs(max_nodes=12), scores, st.sampled_from([0.01, 0.3, 0.5, 0.8, 1.0]))

@@ -294,7 +294,9 @@ def test_layers_that_differ() -> None:
     layers = [nn.ComponentPooling(3), nn.ComponentPooling(3, weights="all")]
     with pytest.raises(ValueError, match=r"layers must agree in weights, got \['all', 'merged'\]"):
         replicas.StackedComponentPooling(layers)
-    with pytest.raises(ValueError, match=r"ComponentPooling must have ratio=None, got 0\.5"):
+    with pytest.raises(ValueError, match=r"layers must agree in ratio, got \['0\.5', 'None'\]"):
         replicas.StackedComponentPooling([nn.ComponentPooling(3), nn.ComponentPooling(3, ratio=0.5)])
+    with pytest.raises(ValueError, match=r"ComponentPooling must have max_size=None, got 5"):
+        replicas.StackedComponentPooling([nn.ComponentPooling(3, max_size=5)])
     with pytest.raises(ValueError, match=r"layers must agree in score, got .*relu"):
         replicas.StackedComponentPooling([nn.ComponentPooling(3), nn.ComponentPooling(3, torch.relu, 0.1)])

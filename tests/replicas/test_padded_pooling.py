@@ -15,10 +15,12 @@ from tests.replicas.batches import graph_set
 
 WHICH = torch.tensor([[0, 3, 7, 5, 8], [6, 6, 1, -1, 2], [9, 10, 11, 0, 1]])
 KEY = torch.tensor([1, 2, 3])
+BUDGETS: dict[str, dict[str, float]] = {"threshold": {}, "ratio": {"ratio": 0.45}, "quantile": {"quantile": 0.6}}
 
 
-def pooling(thresholds: tuple[float, ...] = (0.1, -0.2, 0.3), **settings: Any) -> replicas.StackedComponentPooling:
-    layers = [nn.ComponentPooling(5, threshold=threshold, dropout=0.2, **settings) for threshold in thresholds]
+def pooling(thresholds: tuple[float | None, ...], **settings: Any) -> replicas.StackedComponentPooling:
+    dropout = 0.0 if settings["scorer"] == "random" else 0.2
+    layers = [nn.ComponentPooling(5, threshold=threshold, dropout=dropout, **settings) for threshold in thresholds]
     for layer in layers:
         for parameter in layer.parameters():
             torch.nn.init.normal_(parameter)
@@ -48,10 +50,19 @@ def pooled(pool: torch.nn.Module, capacity: Capacity | None, x: Tensor | None = 
     }
 
 
+def settings(scorer: str, reduce: str, budget: str) -> dict[str, Any]:
+    """Those of a layer, with or without a budget in place of thresholds."""
+    if scorer == "random" and reduce == "score":
+        pytest.skip("random scores weigh nothing")
+    thresholds = (0.1, -0.2, 0.3) if budget == "threshold" else (None,) * 3
+    return {"scorer": scorer, "reduce": reduce, "thresholds": thresholds} | BUDGETS[budget]
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("reduce", ["score", "sum", "mean"])
-@pytest.mark.parametrize("scorer", ["linear", "similarity"])
-def test_padding_changes_nothing(scorer: str, reduce: str, backend: str) -> None:
-    pool = pooling(scorer=scorer, reduce=reduce).double()
+@pytest.mark.parametrize("scorer", ["linear", "similarity", "random"])
+def test_padding_changes_nothing(scorer: str, reduce: str, budget: str, backend: str) -> None:
+    pool = pooling(**settings(scorer, reduce, budget)).double()
     assert pool.is_static
     expected = pooled(pool, None)
     for nodes, edges in ((200, 500), (80, 200)):
@@ -94,15 +105,18 @@ class _NoCopies(TorchDispatchMode):
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")  # numpy's, in the interpreter: hashes wrap
+@pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("reduce", ["score", "sum", "mean"])
-@pytest.mark.parametrize("scorer", ["linear", "similarity"])
-def test_the_gpu_s_kernels_copy_nothing_to_the_host(scorer: str, reduce: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("scorer", ["linear", "similarity", "random"])
+def test_the_gpu_s_kernels_copy_nothing_to_the_host(
+    scorer: str, reduce: str, budget: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Under Triton's interpreter: the same numbers, through operations of fixed sizes alone."""
     pytest.importorskip("triton", reason="needs triton")
     from compool.ops._cuda import KERNELS
     from compool.replicas.kernels._cuda import KERNELS as REPLICA_KERNELS
 
-    pool, graphs = pooling(scorer=scorer, reduce=reduce), graph_set()
+    pool, graphs = pooling(**settings(scorer, reduce, budget)), graph_set()
     x, union = replicas.Graphs(graphs, features(graphs)).union(WHICH, KEY, Capacity(80, 200))
 
     def step(pool: torch.nn.Module) -> list[Tensor]:

@@ -22,6 +22,10 @@ MAKE = {
     "GIN": lambda dropout: nn.GIN(5, 8, 2, dropout),
     "GPGL": lambda dropout: nn.Network("GPGL", 5, 8, 2, dropout),
     "CPCL, similarity": lambda dropout: nn.Network("CPCL", 5, 8, 2, dropout, scorer="similarity", reduce="mean"),
+    "CPCL, random": lambda dropout: nn.Network(
+        "CPCL", 5, 8, 2, dropout, scorer="random", reduce="mean", merge_ratio=0.5
+    ),
+    "PCL, quantile": lambda dropout: nn.Network("PCL", 5, 8, 2, dropout, quantile=0.6, reduce="sum"),
     "GPPL, sum": lambda dropout: nn.Network("GPPL", 5, 8, 2, dropout, scorer="similarity", reduce="sum"),
 }
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -115,14 +116,19 @@ def test_tooltips_of_losses_have_four_digits(browser: Browser, tmp_path: Path, c
     assert f"component {text} ({text} … {text})" in browser.run("document.getElementById('tip').textContent")
 
 
-def shown(letters: str) -> InspectedGraph:
+def shown(letters: str, **settings: Any) -> InspectedGraph:
     torch.manual_seed(1)
-    return inspect_graph(nn.Network(letters, 4, 8, 3), data.communities(9), 0)
+    return inspect_graph(nn.Network(letters, 4, 8, 3, **settings), data.communities(9), 0)
 
 
-@pytest.mark.parametrize("letters", ["PCL", "CPCPL"])
-def test_the_slider_does_what_the_operator_does(browser: Browser, tmp_path: Path, letters: str) -> None:
-    given = shown(letters)
+@pytest.mark.parametrize(
+    ("letters", "settings"),
+    [("PCL", {}), ("CPCPL", {}), ("PCL", {"scorer": "random", "reduce": "mean", "merge_ratio": 0.3})],
+)
+def test_the_slider_does_what_the_operator_does(
+    browser: Browser, tmp_path: Path, letters: str, settings: dict[str, Any]
+) -> None:
+    given = shown(letters, **settings)
     (tmp_path / "graph.html").write_text(graph_page(given), encoding="utf-8")
     browser.open(tmp_path / "graph.html")
     seen = set()
@@ -162,6 +168,20 @@ def test_a_score_on_the_threshold_does_not_merge(browser: Browser, tmp_path: Pat
         )
         expected = ops.coarsen(level.edge_score, level.edge_index, 60, threshold).parts.number
         assert int(browser.run("document.getElementById('after').dataset.supernodes")) == expected
+
+
+def test_weights_of_a_mean(browser: Browser, tmp_path: Path) -> None:
+    given = shown("PCL", scorer="random", reduce="mean", merge_ratio=0.3)
+    (tmp_path / "graph.html").write_text(graph_page(given), encoding="utf-8")
+    browser.open(tmp_path / "graph.html")
+    x, y = browser.run(
+        "(() => { const b = document.querySelectorAll('#viewer .panel:first-child circle')[3].getBoundingClientRect();"
+        " return [b.x + b.width / 2, b.y + b.height / 2]; })()"
+    )
+    browser.move(x, y)
+    browser.wait("!document.getElementById('tip').hidden")
+    size = int((given.levels[0].cluster == given.levels[0].cluster[3]).sum())
+    assert f"weight {1 / size:.3f}" in browser.run("document.getElementById('tip').textContent")
 
 
 def test_hover_shows_features_and_weight(browser: Browser, tmp_path: Path) -> None:

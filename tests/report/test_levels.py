@@ -45,6 +45,20 @@ def test_another_threshold(graphs: data.GraphSet, threshold: float) -> None:
     assert [pool.threshold for pool in network.modules() if isinstance(pool, ComponentPooling)] == [0.0]  # as it was
 
 
+@pytest.mark.parametrize("settings", [{"merge_ratio": 0.3}, {"quantile": 0.7}, {"merge_ratio": 0.01}])
+def test_a_budget_comes_to_a_threshold(graphs: data.GraphSet, settings: dict[str, float]) -> None:
+    network = nn.Network("PCL", 4, 8, 3, scorer="random", reduce="sum", **settings)  # no two scores are equal
+    level = inspect_graph(network, graphs, 0).levels[0]
+    assert level.cluster.tolist() == network.layers[0](graphs[0].x, graphs[0].edge_index).cluster.tolist()
+    assert level.cluster.tolist() == level.hierarchy.at(level.threshold).tolist()
+    chosen = inspect_graph(network, graphs, 0, threshold=0.2).levels[0]  # in place of the budget
+    assert chosen.cluster.tolist() == level.hierarchy.at(0.2).tolist()
+    assert (network.layers[0].ratio, network.layers[0].quantile) == (
+        settings.get("merge_ratio"),
+        settings.get("quantile"),
+    )
+
+
 @pytest.mark.parametrize(
     ("network", "index", "threshold", "message"),
     [

@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 import compool
 from compool import data, nn, study
 from compool.cli import app
-from compool.data import GraphSet, communities
+from compool.data import GraphSet, communities, community_count, community_labels
 from compool.replicas import learner as learners
 from compool.replicas import single
-from compool.study.export import measured_accuracy
+from compool.study.export import measured_score
 from compool.study.model import DESCRIPTION, SOURCE, WEIGHTS, Predictions
 from tests.study.blocks import longer, planned
 
@@ -81,13 +81,14 @@ class Recorder:
 
 
 @pytest.mark.usefixtures("few_graphs")
-@pytest.mark.parametrize("method", ["component", "edgepool", "gin", "topk", "sag", "own"])
+@pytest.mark.parametrize("method", ["component", "edgepool", "gin", "topk", "sag", "random", "own"])
 def test_logits_are_those_of_the_study_to_the_bit(
     method: str, net: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A replica that is trained alone: what the study computed for its test graphs at the best epoch."""
     recorder = Recorder(monkeypatch)
-    store = trained_study(tmp_path, longer(net if method == "own" else method, lr=0.02))
+    changes: dict[str, float] = {"merge_ratio": 0.5} if method == "random" else {}
+    store = trained_study(tmp_path, longer(net if method == "own" else method, lr=0.02, **changes))
     graphs = communities(99)
     found, folder = exported(store, tmp_path, graphs)
     test = data.split(graphs, 0).test
@@ -110,7 +111,7 @@ def test_replicas_of_a_block_reproduce_their_test_accuracy(method: str, tmp_path
     for replica in range(4):
         found, folder = exported(store, tmp_path, graphs, replica=replica)
         assert found.replica == replica
-        assert measured_accuracy(compool.load_model(folder), found, graphs) == pytest.approx(found.test, abs=1e-7)
+        assert measured_score(compool.load_model(folder), found, graphs) == pytest.approx(found.test, abs=1e-7)
 
 
 @pytest.mark.usefixtures("few_graphs")
@@ -168,6 +169,28 @@ def test_graphs_of_pyg_with_the_columns_of_the_network(kind: str, tmp_path: Path
     else:
         with pytest.raises(ValueError, match="graphs has no node labels, which the model's features are made of"):
             model.predict(listed)
+
+
+@pytest.mark.parametrize(("make", "what"), [(community_count, "values"), (community_labels, "probabilities")])
+def test_other_tasks(
+    make: Callable[[int], GraphSet], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers, and several labels: the exported network has the metric of its run."""
+    graphs = make(96)
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
+    recipe = study.recipe("component", graphs.name, epochs=3, hidden=4)
+    store = trained_study(tmp_path, recipe, number=2)
+    found = study.find_run(store.path, graphs.name, "component")
+    folder = study.export_run(found, store.weights(found), graphs, tmp_path / "model")
+    model = compool.load_model(folder)
+    assert measured_score(model, found, graphs) == pytest.approx(found.test, abs=1e-5)
+    rows = list(model.predict(graphs[:3]).rows())
+    assert [list(row) for row in rows] == [["graph", what, "kept"]] * 3
+    assert all(len(row[what]) == graphs.num_targets for row in rows)
+    graphs.save(tmp_path / "graphs.npz")
+    lines = run.invoke(app, ["predict", str(folder), "--data", str(tmp_path / "graphs.npz")]).stdout.splitlines()
+    assert len(lines) == 97
+    assert lines[0].startswith("graph,value_0," if what == "values" else "graph,probability_0,probability_1,")
 
 
 def test_outputs_by_hand() -> None:
@@ -267,9 +290,8 @@ def test_code_is_executed_only_if_it_is_trusted(net: str, tmp_path: Path) -> Non
     assert "accuracy" not in run.invoke(app, export).stdout
     assert not marker.exists()
     assert not (tmp_path / "again" / "executed").exists()
-    assert (
-        f"test accuracy {found.test:.4%}, in the study {found.test:.4%}" in run.invoke(app, [*export, "--trust"]).stdout
-    )
+    percent = f"{100 * found.test:.4f}"
+    assert f"test accuracy, %: {percent}; in the study: {percent}" in run.invoke(app, [*export, "--trust"]).stdout
     assert run.invoke(app, [*command, "--trust"]).exit_code == 0
     assert marker.exists()
     (folder / SOURCE).write_text(NET + "\n# changed")
@@ -287,7 +309,7 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 0, result.stderr
     assert result.stdout.splitlines() == [
         f"component on communities, recipe fast, seed 0, replica {best.replica}, epoch {best.epoch}",
-        f"test accuracy {best.test:.4%}, in the study {best.test:.4%}",
+        f"test accuracy, %: {100 * best.test:.4f}; in the study: {100 * best.test:.4f}",
         "model",
     ]
     graphs.save(tmp_path / "graphs.npz")

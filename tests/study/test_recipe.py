@@ -127,7 +127,7 @@ def test_changes_and_files(tmp_path: Path) -> None:
     [
         (
             {"method": "magic"},
-            "method must be one of component, edgepool, gin, none, topk, sag, edge, or FILE.py:CLASS; got 'magic'",
+            "method must be one of component, edgepool, gin, none, topk, sag, edge, random, or FILE.py:CLASS; got",
         ),
         ({"name": "slow"}, "component on NCI1 has no recipe 'slow'; there are fast, paper"),
         ({"optimizer": "sgd"}, "optimizer must be one of adam, adamw; got 'sgd'"),
@@ -190,6 +190,34 @@ def test_the_same_network_with_another_pooling() -> None:
     one, other = recipe("component", "NCI1"), recipe("topk", "NCI1")
     assert (other.method, other.lr, other.hidden) == ("topk", one.lr, one.hidden)
     assert one.checksum != other.checksum
+
+
+def test_random_merges_at_the_share_of_the_trained_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"random needs merge_ratio, .*--set merge_ratio=0\.4, or \[fast\.random\]"):
+        recipe("random", "NCI1")
+    one, other = recipe("component", "NCI1"), recipe("random", "NCI1", merge_ratio=0.4)
+    assert (other.method, other.layers, other.scorer, other.reduce) == ("random", one.layers, "random", "sum")
+    assert other.network().settings.merge_ratio == 0.4
+    learned = {"scorer": "similarity", "reduce": "graded", "threshold": 0.2, "symmetric": True, "merge_ratio": 0.3}
+    control = recipe("random", "NCI1", **learned)
+    assert (control.reduce, control.threshold, control.symmetric, control.quantile) == ("mean", None, False, None)
+    assert control.network().layers[1].random is not None
+    assert variants("random", "NCI1", settings=["merge_ratio=0.4"])[0].name == "fast merge_ratio=0.4"
+    with pytest.raises(ValueError, match="threshold changes nothing in random on NCI1"):
+        variants("random", "NCI1", settings=["merge_ratio=0.4", "threshold=0.1"])
+
+    folder = tmp_path / "component"
+    folder.mkdir()
+    text = 'layers = "CPL"\nhidden = 4\nfeatures = "auto"\nreadout = "mean"\ndropout = 0.1\noptimizer = "adam"\n'
+    text += "epochs = 3\nbatch = 8\nlr = 0.1\nhalve = 9\nweight_decay = 0\n"
+    text += '[mild]\nlr = 0.2\nscorer = "similarity"\nreduce = "mean"\n[mild.random]\nmerge_ratio = 0.7\nlr = 0.3\n'
+    (folder / "default.toml").write_text(text)
+    monkeypatch.setattr(sys.modules[Recipe.__module__], "_FOLDER", tmp_path)
+    trained, drawn = recipe("component", "X", "mild"), recipe("random", "X", "mild")
+    assert (trained.lr, trained.merge_ratio, trained.scorer) == (0.2, None, "similarity")
+    assert (drawn.lr, drawn.merge_ratio, drawn.reduce) == (0.3, 0.7, "mean")
+    assert recipe("random", "X", "mild", merge_ratio=0.5).merge_ratio == 0.5
+    assert recipe("none", "X", "mild").lr == 0.2
 
 
 def test_a_file_s_name_may_not_be_a_recipe_s(tmp_path: Path) -> None:

@@ -30,12 +30,12 @@ def export_network(
     store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
     data: DataFolder = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Run the code of your own network, to measure its accuracy once more.")
+        bool, typer.Option("--trust", help="Run the code of your own network, to measure its score once more.")
     ] = False,
 ) -> None:
     """Write the network of a run to a folder: its weights, settings, features and names of classes.
 
-    The network predicts the test graphs of its run, and the accuracy is compared with that in the study.
+    The network predicts the test graphs of its run, and the score is printed beside that in the study.
     """
     from compool.cli._data import find_data
     from compool.cli._display import Display
@@ -44,6 +44,7 @@ def export_network(
     from compool.data.opening import names_of
     from compool.study import Store, export, find_run, load_model, planning
     from compool.study.kept import recipe_of
+    from compool.study.metrics import METRICS, chosen_metric
     from compool.study.own_network import class_name, is_reference
 
     if not store.exists():
@@ -60,14 +61,16 @@ def export_network(
         names = Names() if is_generated(name) else names_of(name, source.folder)
         display.status("exporting")
         export.export_run(run, Store(store).weights(run), graphs, out, names)
-        accuracy = None
-        if (trust or not used.own_network) and graphs.task == "classification":
-            accuracy = export.measured_accuracy(load_model(out, trust), run, graphs)
+        measured = None
+        if trust or not used.own_network:
+            measured = export.measured_score(load_model(out, trust), run, graphs)
     print(
         f"{run.method} on {run.dataset}, recipe {run.recipe}, seed {run.seed}, replica {run.replica}, epoch {run.epoch}"
     )
-    if accuracy is not None:
-        print(f"test accuracy {accuracy:.4%}, in the study {run.test or 0:.4%}")
+    if measured is not None:
+        metric = METRICS[chosen_metric(run.metrics)]
+        scores = [f"{metric.scale * value:.4f}" for value in (measured, run.test or 0.0)]
+        print(f"test {metric.title}{metric.unit}: {scores[0]}; in the study: {scores[1]}")
     print(out)
 
 

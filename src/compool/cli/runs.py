@@ -26,7 +26,7 @@ def run_study(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="Methods, with commas between; also none, topk, sag and edge, for comparison, and FILE.py:CLASS or "
+            help="Methods, with commas between; also none, topk, sag, edge and random, for comparison, and FILE.py:CLASS or "
             "MODULE:CLASS for a network of your own.",
             show_default="component,edgepool,gin",
         ),
@@ -92,7 +92,7 @@ def run_study(
     num_wanted = (20 if names == ["communities"] else 100) if num_replicas is None else num_replicas
     changes = [*(settings or ()), *([] if epochs is None else [f"epochs={epochs}"])]
     if not methods:
-        raise stop("--method names none; there are component, edgepool and gin, and none, topk, sag and edge")
+        raise stop("--method names none; there are component, edgepool and gin, and none, topk, sag, edge and random")
     log_kinds = _listed(log)
     if log is not None and not log_kinds:
         raise stop(f"--log names no kind of log; there are {', '.join(LOG_KINDS)}")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from compool.nn.global_pooling import GlobalComponentPooling
     from compool.nn.network import GIN, Network
     from compool.nn.pooled import Fine, Pooled
+    from compool.nn.random_score import RandomScore
     from compool.nn.similarity import Similarity
     from compool.nn.unet import ComponentUNet
 
@@ -27,6 +28,7 @@ __all__ = [
     "LayerDiagnosis",
     "Network",
     "Pooled",
+    "RandomScore",
     "Similarity",
     "diagnose",
     "load_network",
@@ -46,6 +48,7 @@ __getattr__, __dir__ = lazy_names(
         "LayerDiagnosis": "compool.nn.diagnosis",
         "Network": "compool.nn.network",
         "Pooled": "compool.nn.pooled",
+        "RandomScore": "compool.nn.random_score",
         "Similarity": "compool.nn.similarity",
         "diagnose": "compool.nn.diagnosis",
         "load_network": "compool.nn.files",

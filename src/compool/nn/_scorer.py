@@ -6,26 +6,43 @@ import torch
 from torch import Tensor
 
 from compool import ops
-from compool.nn._settings import Score, activation
+from compool.nn._settings import SCORERS, Score, activation
+from compool.nn.random_score import RandomScore
 from compool.nn.similarity import Similarity
 from compool.ops._checks import check_activated, check_range
 from compool.ops.score import score_and_pass
 
 Scorer = str | torch.nn.Module
-OFFSET_GAIN = 0.1  # how far the running threshold moves if all nodes were kept where none should be
+GROWTH = 1.1  # of the gain of a running threshold, per step in the same direction
+GAINS = (0.05, 10.0)  # its limits
 SIMILARITY_BIAS = 1.0  # at first, edges merge whose ends are closer than average by up to a standard deviation more
 
 
-def offset_gain(num_batches: Tensor) -> Tensor:
-    """How far the running threshold moves per share of nodes: far at first, then by :data:`OFFSET_GAIN`."""
-    return num_batches.clamp(min=1).reciprocal().clamp(min=OFFSET_GAIN)
+def move_offset(offset: Tensor, gain: Tensor, last: Tensor, missing: Tensor) -> None:
+    """Move running thresholds in place, so that the share of nodes that is kept comes to its target.
+
+    The gain grows while errors have the same sign, and shrinks when they change it: so it follows the scale of raw
+    scores, whatever that is.
+
+    Args:
+        offset: thresholds of raw scores [R].
+        gain: how far each moves, per share of nodes [R].
+        last: what was missing in the last step [R].
+        missing: the target less the share that was kept in this step [R]; 0 moves nothing.
+    """
+    turn = missing * last
+    factor = torch.where(turn > 0, GROWTH, torch.where(turn < 0, 1 / GROWTH**3, 1.0))
+    gain.mul_(factor).clamp_(*GAINS)
+    offset.add_(gain * missing)
+    last.copy_(torch.where(missing == 0, last, missing))
 
 
 class EdgeScorer(torch.nn.Module):
     """What the layers that score edges have in common: :math:`S_{ij} = σ(ψ(x_i, x_j, e_{ij}) + b)`."""
 
     offset: Tensor | None
-    num_batches_tracked: Tensor
+    gain: Tensor
+    last: Tensor
 
     def __init__(
         self,
@@ -40,21 +57,22 @@ class EdgeScorer(torch.nn.Module):
             raise ValueError(f"in_channels must be at least 1, got {in_channels}")
         if edge_dim is not None and edge_dim < 1:
             raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
-        if scorer not in ("linear", "similarity") and not isinstance(scorer, torch.nn.Module):
-            raise ValueError(f"scorer must be 'linear', 'similarity' or a module, got {scorer!r}")
+        if scorer not in SCORERS and not isinstance(scorer, torch.nn.Module):
+            raise ValueError(f"scorer must be {', '.join(map(repr, SCORERS))} or a module; got {scorer!r}")
         if symmetric and isinstance(scorer, torch.nn.Module):
             raise ValueError(
                 "symmetric=True is for the linear scorer; a module is symmetric if it treats both ends alike"
             )
-        score = score or ("hardtanh" if scorer == "similarity" else "tanh")
+        score = score or ("tanh" if scorer == "linear" or isinstance(scorer, torch.nn.Module) else "hardtanh")
         activation(score)  # or an error
         self.in_channels, self.score, self.edge_dim = in_channels, score, edge_dim
-        self.symmetric = symmetric or scorer == "similarity"
+        self.symmetric = symmetric or scorer in ("similarity", "random")
         self.scorer = scorer if isinstance(scorer, torch.nn.Module) else None
         self.register_buffer("offset", None)
         self.lin_edge: torch.nn.Linear | None = None
         self.similarity: Similarity | None = None
-        if self.scorer is not None:
+        self.random = RandomScore() if scorer == "random" else None
+        if self.scorer is not None or self.random is not None:
             return
         self.lin = torch.nn.Linear(2 * in_channels, 1)
         if scorer == "similarity":
@@ -78,7 +96,11 @@ class EdgeScorer(torch.nn.Module):
         """Draw the scorer's weights anew, and forget the running threshold."""
         if self.offset is not None:
             self.offset.zero_()
-            self.num_batches_tracked.zero_()
+            self.gain.fill_(1.0)
+            self.last.zero_()
+        if self.random is not None:
+            self.random.reset_parameters()
+            return
         if self.scorer is not None:
             for module in self.scorer.modules():
                 if callable(reset := getattr(module, "reset_parameters", None)):
@@ -94,10 +116,22 @@ class EdgeScorer(torch.nn.Module):
             torch.nn.init.zeros_(self.lin.weight)
             torch.nn.init.constant_(self.lin.bias, SIMILARITY_BIAS)
 
+    def _weight(self, x: Tensor) -> Tensor:
+        """The weight whose dtype and device the features must have; `x` itself if there is none."""
+        return x if self.scorer is not None or self.random is not None else self.lin.weight
+
     def _score(
-        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, dropout: float = 0.0
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None,
+        dropout: float = 0.0,
+        batch: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """The scores, and the `x` that merging must use."""
+        if self.random is not None:
+            edge_score = self.random(x, edge_index, batch)
+            return edge_score if self.offset is None else edge_score - self.offset.to(edge_score.dtype), x
         if self.scorer is not None:
             return self._score_by_module(self.scorer, x, edge_index, edge_attr, dropout), x
         term = None

@@ -53,28 +53,40 @@ def check_budget(
     ratio: float | None,
     max_size: int | None,
     target_ratio: float | None = None,
+    ratio_name: str = "ratio",
 ) -> None:
     """There may be at most one budget, and no threshold beside a budget that replaces it."""
-    given = {"quantile": quantile, "ratio": ratio, "max_size": max_size, "target_ratio": target_ratio}
+    given = {"quantile": quantile, ratio_name: ratio, "max_size": max_size, "target_ratio": target_ratio}
     chosen = [f"{name}={value}" for name, value in given.items() if value is not None]
     if len(chosen) > 1:
-        raise ValueError(f"choose one of quantile, ratio, max_size and target_ratio; got {' and '.join(chosen)}")
+        raise ValueError(f"choose one of {', '.join(given)}; got {' and '.join(chosen)}")
     if threshold is not None and chosen and max_size is None:
         raise ValueError(f"{chosen[0]} stands in place of a threshold; choose one, got threshold={threshold} too")
     if quantile is not None and not 0 <= quantile <= 1:
         raise ValueError(f"quantile must lie in 0..1, got {quantile}")
     if ratio is not None and not 0 < ratio <= 1:
-        raise ValueError(f"ratio must be above 0 and at most 1, got {ratio}")
+        raise ValueError(f"{ratio_name} must be above 0 and at most 1, got {ratio}")
     if target_ratio is not None and not 0 < target_ratio < 1:
         raise ValueError(f"target_ratio must be above 0 and below 1, got {target_ratio}")
     if max_size is not None and not (isinstance(max_size, int) and max_size >= 1):
         raise ValueError(f"max_size must be a whole number, at least 1; got {max_size}")
 
 
+SCORERS = ("linear", "similarity", "random")
 REDUCTIONS = ("score", "sum", "mean", "graded")
 
 
-def check_reduce(reduce: str, weights: str, score: Score, threshold: float | None) -> None:
+def check_scorer(scorer: str, reduce: str) -> None:
+    """What scores edges by name, and what that needs."""
+    if scorer not in SCORERS:
+        raise ValueError(f"scorer must be one of {', '.join(map(repr, SCORERS))}; got {scorer!r}")
+    if scorer == "random" and reduce not in ("sum", "mean"):
+        raise ValueError(
+            f"scorer='random' goes with reduce='sum' or 'mean', as its scores weigh nothing; got {reduce!r}"
+        )
+
+
+def check_reduce(reduce: str, weights: str, score: Score, threshold: float | None, has_budget: bool) -> None:
     """How members are summed up, and what that needs."""
     if reduce not in REDUCTIONS:
         raise ValueError(f"reduce must be one of {', '.join(map(repr, REDUCTIONS))}; got {reduce!r}")
@@ -85,6 +97,8 @@ def check_reduce(reduce: str, weights: str, score: Score, threshold: float | Non
             "reduce='graded' needs the score from which on edges merge fully: choose score='tanh', 'sigmoid' or "
             "'hardtanh', not a callable"
         )
+    if reduce == "graded" and has_budget:
+        raise ValueError("reduce='graded' grades scores from a threshold on; it does not go with quantile or ratio")
     if reduce == "graded" and isinstance(score, str) and threshold == highest_score(score):
         raise ValueError(
             f"reduce='graded' needs a threshold below {threshold:g}, the highest score: nothing would merge"

@@ -8,8 +8,16 @@ import torch
 from torch import Tensor
 
 from compool import ops
-from compool.nn._scorer import EdgeScorer, Scorer, offset_gain
-from compool.nn._settings import Score, check_budget, check_reduce, check_threshold, highest_score, score_name
+from compool.nn._scorer import EdgeScorer, Scorer, move_offset
+from compool.nn._settings import (
+    Score,
+    check_budget,
+    check_reduce,
+    check_scorer,
+    check_threshold,
+    highest_score,
+    score_name,
+)
 from compool.nn.pooled import Assigned, Pooled
 from compool.ops._checks import check_inputs
 
@@ -59,8 +67,9 @@ class ComponentPooling(EdgeScorer):
             counts as many times as `edge_attr` [E] says, by default once.
 
         scorer: what scores edges: ``"linear"``, a linear map of the features of both ends (the paper's);
-            ``"similarity"``, which merges nodes that are alike: see :class:`~compool.nn.Similarity`; or a module from
-            the features of sources [E, d], of targets [E, d] and of edges to raw scores [E].
+            ``"similarity"``, which merges nodes that are alike: see :class:`~compool.nn.Similarity`; ``"random"``, a
+            control that learns nothing: see :class:`~compool.nn.RandomScore`; or a module from the features of sources
+            [E, d], of targets [E, d] and of edges to raw scores [E].
         reduce: how members are summed up: weighed by ``"score"`` (Eq. 3 and 4); their ``"sum"``; their ``"mean"``,
             through which the scorer gets no gradient; or ``"graded"``, a mean that changes continuously with the
             scores: see :func:`~compool.ops.graded_weight`.
@@ -101,9 +110,11 @@ class ComponentPooling(EdgeScorer):
         if edge_dim is not None and edge_reduce == "multiplicity":
             raise ValueError(f"edge_reduce='multiplicity' is for edges without features, but edge_dim is {edge_dim}")
         check_budget(threshold, quantile, ratio, max_size, target_ratio)
-        check_reduce(reduce, weights, self.score, threshold)
-        if reduce == "graded" and (quantile is not None or ratio is not None):
-            raise ValueError("reduce='graded' grades scores from a threshold on; it does not go with quantile or ratio")
+        check_reduce(reduce, weights, self.score, threshold, quantile is not None or ratio is not None)
+        if isinstance(scorer, str):
+            check_scorer(scorer, reduce)
+        if scorer == "random" and (dropout or edge_dim is not None):
+            raise ValueError(f"scorer='random' takes no dropout and no edge_dim, got {dropout} and {edge_dim}")
         self.threshold = check_threshold(self.score, threshold) if quantile is None and ratio is None else -math.inf
         self.quantile, self.ratio, self.max_size = quantile, ratio, max_size
         self.weights, self.reduce = weights, reduce
@@ -113,7 +124,9 @@ class ComponentPooling(EdgeScorer):
         self.target_ratio = target_ratio
         if target_ratio is not None:
             self.offset = torch.zeros(1)
-            self.register_buffer("num_batches_tracked", torch.zeros((), dtype=torch.long))
+            self.register_buffer("gain", torch.ones(1))
+            self.register_buffer("last", torch.zeros(1))
+        self._per_member = False  # divide features by the number of members before they are rounded
         self._num_idle_steps, self._idle_state, self._has_warned = 0, "", False
 
     def forward(
@@ -127,7 +140,43 @@ class ComponentPooling(EdgeScorer):
             batch: the graph of each node [N], sorted; by default all nodes are of one graph.
             edge_attr: features of the edges, [E, edge_dim] if the layer has an `edge_dim`, else [E] or [E, any].
         """
-        return self._pool(x, edge_index, batch, edge_attr)
+        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, self._weight(x))
+        num_nodes = x.size(0)
+        dropout = self.dropout if self.training else 0.0
+        fine = (edge_index, edge_attr)
+        options = (self.quantile, self.max_size, self.edge_dim, edge_attr, dropout or None)
+        is_basic = self.score in ("tanh", "sigmoid") and self.weights == "merged" and self.edge_reduce != "multiplicity"
+        is_basic = is_basic and self.reduce == "score" and self.similarity is None and self.scorer is None
+        if is_basic and all(option is None for option in options):  # one operator does it all
+            x, edge_score, cluster, edge_index, batch = ops.pool(
+                x,
+                edge_index,
+                self.lin.weight,
+                self.lin.bias if self.offset is None else self._bias,
+                batch,
+                str(self.score),
+                self.threshold,
+                self.symmetric,
+                self.self_loops,
+                self._per_member,
+                self.ratio,
+            )
+            pooled = Pooled(x, edge_index, batch, cluster, edge_score, None, *fine)
+            return self._observed(pooled, num_nodes) if self.training else pooled
+        edge_index = edge_index.contiguous()  # once, as most of the steps need it
+        edge_score, x = self._score(x, edge_index, edge_attr, dropout, batch)
+        coarse = self._coarsen(edge_score, edge_index, num_nodes, batch)
+        if self.reduce != "score":
+            reduce = "mean" if self._per_member and self.reduce == "sum" else self.reduce
+            weight = self._node_weight(edge_score, edge_index, coarse, reduce)
+            x = ops.row_sum(x, weight, None, coarse.parts.cluster, coarse.parts.number, coarse.parts.alone)
+        elif self.weights == "merged":
+            x = ops.merge(x, edge_score, edge_index, coarse.merged, coarse.parts, self._per_member)
+        else:
+            x = ops.merge_all(x, edge_score, edge_index, coarse.counted, coarse.parts, self._per_member)
+        coarse_attr = self._edge_attr(*fine, coarse, edge_score.dtype)
+        pooled = Pooled(x, coarse.edge_index, coarse.batch, coarse.parts.cluster, edge_score, coarse_attr, *fine)
+        return self._observed(pooled, num_nodes) if self.training else pooled
 
     def _count_idle_step(self, state: str) -> None:
         """Warn once if the layer merges nothing, or everything, for many steps in a row: then it does not learn."""
@@ -143,58 +192,13 @@ class ComponentPooling(EdgeScorer):
                 MAX_IDLE_STEPS,
             )
 
-    def _pool(
-        self, x: Tensor, edge_index: Tensor, batch: Tensor | None, edge_attr: Tensor | None, per_member: bool = False
-    ) -> Pooled:
-        """:meth:`forward`; with `per_member`, features are divided by the number of members before they are rounded."""
-        weight = self.lin.weight if self.scorer is None else x
-        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, weight)
-        num_nodes = x.size(0)
-        dropout = self.dropout if self.training else 0.0
-        fine = (edge_index, edge_attr)
-        options = (self.quantile, self.max_size, self.edge_dim, edge_attr, dropout or None)
-        is_basic = self.score in ("tanh", "sigmoid") and self.weights == "merged" and self.edge_reduce != "multiplicity"
-        is_basic = is_basic and self.reduce == "score" and self.similarity is None and self.scorer is None
-        if is_basic and all(option is None for option in options):  # one operator does it all
-            x, edge_score, cluster, edge_index, batch = ops.pool(
-                x,
-                edge_index,
-                self.lin.weight,
-                self._bias,
-                batch,
-                str(self.score),
-                self.threshold,
-                self.symmetric,
-                self.self_loops,
-                per_member,
-                self.ratio,
-            )
-            return self._observed(Pooled(x, edge_index, batch, cluster, edge_score, None, *fine), num_nodes)
-        edge_index = edge_index.contiguous()  # once, as most of the steps need it
-        edge_score, x = self._score(x, edge_index, edge_attr, dropout)
-        coarse = self._coarsen(edge_score, edge_index, num_nodes, batch)
-        if self.reduce != "score":
-            reduce = "mean" if per_member and self.reduce == "sum" else self.reduce
-            weight = self._node_weight(edge_score, edge_index, coarse, reduce)
-            x = ops.row_sum(x, weight, None, coarse.parts.cluster, coarse.parts.number, coarse.parts.alone)
-        elif self.weights == "merged":
-            x = ops.merge(x, edge_score, edge_index, coarse.merged, coarse.parts, per_member)
-        else:
-            x = ops.merge_all(x, edge_score, edge_index, coarse.counted, coarse.parts, per_member)
-        coarse_attr = self._edge_attr(*fine, coarse, edge_score.dtype)
-        pooled = Pooled(x, coarse.edge_index, coarse.batch, coarse.parts.cluster, edge_score, coarse_attr, *fine)
-        return self._observed(pooled, num_nodes)
-
     def _observed(self, pooled: Pooled, num_nodes: int) -> Pooled:
-        """In training, move the running threshold, and notice steps in which nothing merges, or everything."""
-        if not self.training:
-            return pooled
+        """Move the running threshold, and notice training steps in which nothing merges, or everything."""
         num_supernodes = pooled.x.size(0)
-        if self.target_ratio is not None:
+        if self.target_ratio is not None and self.offset is not None:
             with torch.no_grad():
-                self.num_batches_tracked += 1
-                missing = self.target_ratio - num_supernodes / max(num_nodes, 1)
-                self.offset += offset_gain(self.num_batches_tracked) * missing
+                missing = torch.full_like(self.offset, self.target_ratio - num_supernodes / max(num_nodes, 1))
+                move_offset(self.offset, self.gain, self.last, missing)
         if not torch.compiler.is_compiling():
             if num_supernodes == num_nodes or not pooled.edge_index.size(1):
                 self._count_idle_step("nothing" if num_supernodes == num_nodes else "everything")
@@ -218,9 +222,8 @@ class ComponentPooling(EdgeScorer):
         """
         if self.weights != "merged":
             raise ValueError(f"weights must be 'merged': with {self.weights!r}, a node is in several supernodes")
-        weight = self.lin.weight if self.scorer is None else x
-        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, weight)
-        edge_score, _ = self._score(x, edge_index, edge_attr, self.dropout if self.training else 0.0)
+        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, self._weight(x))
+        edge_score, _ = self._score(x, edge_index, edge_attr, self.dropout if self.training else 0.0, batch)
         coarse = self._coarsen(edge_score, edge_index, x.size(0), batch)
         weight = self._node_weight(edge_score, edge_index, coarse, self.reduce)
         return Assigned(coarse.parts.cluster, weight, coarse.parts.number, edge_score)
@@ -293,6 +296,7 @@ class ComponentPooling(EdgeScorer):
         settings += [f"edge_dim={self.edge_dim}"] if self.edge_dim is not None else []
         settings += [f"edge_reduce={self.edge_reduce}"] if self.edge_reduce != "sum" else []
         settings += ["scorer=similarity"] if self.similarity is not None else []
+        settings += ["scorer=random"] if self.random is not None else []
         settings += [f"scorer={type(self.scorer).__name__}"] if self.scorer is not None else []
         settings += [f"reduce={self.reduce}"] if self.reduce != "score" else []
         return ", ".join(settings)
@@ -303,7 +307,14 @@ class ComponentPooling(EdgeScorer):
 
 def component_pooling(settings: "NetworkSettings", in_channels: int) -> ComponentPooling:
     """The layer ``P`` of a network."""
-    score = "hardtanh" if settings.scorer == "similarity" else "tanh"
-    of_edges = (score, settings.threshold, settings.weights, settings.symmetric, settings.dropout)
-    learned = {"scorer": settings.scorer, "reduce": settings.reduce, "target_ratio": settings.target_ratio}
-    return ComponentPooling(in_channels, *of_edges, **learned)
+    dropout = 0.0 if settings.scorer == "random" else settings.dropout
+    of_edges = (None, settings.threshold, settings.weights, settings.symmetric, dropout)
+    return ComponentPooling(
+        in_channels,
+        *of_edges,
+        quantile=settings.quantile,
+        ratio=settings.merge_ratio,
+        scorer=settings.scorer,
+        reduce=settings.reduce,
+        target_ratio=settings.target_ratio,
+    )

@@ -44,6 +44,8 @@ class GlobalComponentPooling(EdgeScorer):
         edge_dim: int | None = None,
         scorer: Scorer = "linear",
     ) -> None:
+        if scorer == "random":
+            raise ValueError("scorer='random' says which edges merge, but here all do; choose 'linear' or 'similarity'")
         super().__init__(in_channels, score, symmetric, edge_dim, scorer)
         if reduce not in ("sum", "mean"):
             raise ValueError(f"reduce must be 'sum' or 'mean', got {reduce!r}")
@@ -66,8 +68,7 @@ class GlobalComponentPooling(EdgeScorer):
             edge_attr: features of the edges [E, edge_dim], if the layer has an `edge_dim`.
             batch_size: how many graphs there are, if the last may have no nodes.
         """
-        weight = self.lin.weight if self.scorer is None else x
-        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, weight)
+        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, self._weight(x))
         num_nodes = x.size(0)
         if batch is None:
             batch = torch.zeros(num_nodes, dtype=torch.long, device=x.device)

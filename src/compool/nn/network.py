@@ -15,7 +15,7 @@ from torch_geometric.nn import (
 
 from compool.nn.component_pooling import component_pooling
 from compool.nn.edge_pooling import EdgePooling
-from compool.nn.settings import CONVOLUTIONS, POOLINGS, GINSettings, NetworkSettings, num_outputs
+from compool.nn.settings import CONVOLUTIONS, POOLINGS, GINSettings, NetworkSettings
 from compool.ops._checks import check_graph_ids, check_inputs
 
 _READOUTS = {"mean": global_mean_pool, "sum": global_add_pool}
@@ -57,9 +57,14 @@ class Network(torch.nn.Module):
         squash: a sigmoid after the last layer where there are more than two classes, as in the released code's network
             with edge pooling: its cross-entropy cannot become small.
 
-        scorer: of component pooling: ``"linear"`` or ``"similarity"``, whose scores are cut off at ±1 instead of tanh.
+        scorer: of component pooling: ``"linear"``, ``"similarity"``, whose scores are cut off at ±1 instead of tanh, or
+            ``"random"``.
         reduce: of component pooling: ``"score"``, ``"sum"``, ``"mean"`` or ``"graded"``.
         target_ratio: of component pooling: the share of nodes to keep on average.
+        merge_ratio: of component pooling: its `ratio`, the share of each graph's nodes to leave, in place of a
+            threshold.
+        quantile: of component pooling, in place of a threshold.
+        outputs: how many numbers to return per graph, for regression or several labels; by default logits.
 
     Example:
         >>> network = Network("CPCL", in_channels=29, hidden=16, num_classes=2, dropout=0.1)
@@ -86,6 +91,9 @@ class Network(torch.nn.Module):
         scorer: str = "linear",
         reduce: str = "score",
         target_ratio: float | None = None,
+        merge_ratio: float | None = None,
+        quantile: float | None = None,
+        outputs: int | None = None,
     ) -> None:
         super().__init__()
         self.settings = NetworkSettings(
@@ -104,9 +112,12 @@ class Network(torch.nn.Module):
             scorer,
             reduce,
             target_ratio,
+            merge_ratio,
+            quantile,
+            outputs,
         )
         self.letters, self.dropout, self.readout, self.jump = layers, dropout, readout, jump
-        self.squash = squash and num_classes > 2
+        self.squash = squash and num_classes > 2 and outputs is None
         self.layers = torch.nn.ModuleList(_layer(self.settings, *layer) for layer in self.settings.widths)
 
     def forward(
@@ -183,6 +194,7 @@ class GIN(torch.nn.Module):
         dropout: probability of dropout of the predictions.
         readout: ``"sum"`` or ``"mean"``.
         depth: number of layers.
+        outputs: how many numbers to return per graph, for regression or several labels; by default logits.
 
     Example:
         >>> network = GIN(in_channels=29, hidden=16, num_classes=2)
@@ -198,15 +210,16 @@ class GIN(torch.nn.Module):
         dropout: float = 0.5,
         readout: str = "sum",
         depth: int = 4,
+        outputs: int | None = None,
     ) -> None:
         super().__init__()
-        self.settings = GINSettings(in_channels, hidden, num_classes, dropout, readout, depth)
+        self.settings = GINSettings(in_channels, hidden, num_classes, dropout, readout, depth, outputs)
         self.dropout, self.readout = dropout, readout
         self.epsilon = torch.nn.Parameter(torch.zeros(depth))  # unused, as in the original, whose counts include it
         widths = self.settings.widths
         self.convs = torch.nn.ModuleList(GINConv(_perceptron(width, hidden)) for width in widths[:-1])
         self.norms = torch.nn.ModuleList(torch.nn.BatchNorm1d(hidden) for _ in range(depth))
-        self.predictions = torch.nn.ModuleList(torch.nn.Linear(width, num_outputs(num_classes)) for width in widths)
+        self.predictions = torch.nn.ModuleList(torch.nn.Linear(width, self.settings.num_outputs) for width in widths)
 
     def forward(
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, batch_size: int | None = None

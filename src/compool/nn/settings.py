@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from compool.nn._settings import check_budget, check_reduce, check_threshold
+from compool.nn._settings import check_budget, check_reduce, check_scorer, check_threshold
 
 if TYPE_CHECKING:
     from compool.nn.network import GIN, Network
@@ -41,6 +41,9 @@ class NetworkSettings:
     scorer: str = "linear"
     reduce: str = "score"
     target_ratio: float | None = None
+    merge_ratio: float | None = None
+    quantile: float | None = None
+    outputs: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.layers, str):
@@ -60,10 +63,10 @@ class NetworkSettings:
             check_threshold("tanh", self.threshold)
             if self.weights not in ("merged", "all"):
                 raise ValueError(f"weights must be 'merged' or 'all', got {self.weights!r}")
-            if self.scorer not in ("linear", "similarity"):
-                raise ValueError(f"scorer must be 'linear' or 'similarity', got {self.scorer!r}")
-            check_reduce(self.reduce, self.weights, "tanh", self.threshold)
-            check_budget(self.threshold, None, None, None, self.target_ratio)
+            check_budget(self.threshold, self.quantile, self.merge_ratio, None, self.target_ratio, "merge_ratio")
+            check_scorer(self.scorer, self.reduce)
+            has_budget = self.quantile is not None or self.merge_ratio is not None
+            check_reduce(self.reduce, self.weights, "tanh", self.threshold, has_budget)
 
     @property
     def widths(self) -> list[tuple[str, int, int]]:
@@ -73,16 +76,21 @@ class NetworkSettings:
             if letter == "L" and position == len(body) and self.jump:  # takes the readouts of all convolutions
                 width *= sum(layer in CONVOLUTIONS for layer in body)
             out = width if letter in POOLINGS else self.hidden
-            out = num_outputs(self.num_classes) if position == len(self.layers) - 1 else out
+            out = self.num_outputs if position == len(self.layers) - 1 else out
             widths.append((letter, width, out))
             width = out
         return widths
 
     @property
+    def num_outputs(self) -> int:
+        """How many numbers the network returns per graph."""
+        return self.outputs or num_outputs(self.num_classes)
+
+    @property
     def num_parameters(self) -> int:
         """How many parameters the network has."""
-        logits = sum(width for letter, width, _ in self.widths if letter == "P" and self.scorer == "similarity")
-        return sum(_num_parameters(*layer) for layer in self.widths) + logits
+        scorers = sum(_num_scorer_parameters(self.scorer, width) for letter, width, _ in self.widths if letter == "P")
+        return sum(_num_parameters(*layer) for layer in self.widths) + scorers
 
     def network(self) -> "Network":
         """The network, freshly initialised."""
@@ -106,6 +114,7 @@ class GINSettings:
     dropout: float = 0.5
     readout: str = "sum"
     depth: int = 4
+    outputs: int | None = None
 
     def __post_init__(self) -> None:
         _check_common(self)
@@ -117,10 +126,15 @@ class GINSettings:
         return [self.in_channels] + [self.hidden] * self.depth
 
     @property
+    def num_outputs(self) -> int:
+        """How many numbers the network returns per graph."""
+        return self.outputs or num_outputs(self.num_classes)
+
+    @property
     def num_parameters(self) -> int:
         """How many parameters the network has, with an unused ε per layer, as in the original."""
         convolutions = sum(_num_parameters("G", width, self.hidden) for width in self.widths[:-1])
-        predictions = sum(_num_parameters("L", width, num_outputs(self.num_classes)) for width in self.widths)
+        predictions = sum(_num_parameters("L", width, self.num_outputs) for width in self.widths)
         return self.depth + convolutions + predictions
 
     def network(self) -> "GIN":
@@ -130,6 +144,10 @@ class GINSettings:
         return GIN(**asdict(self))
 
 
+def _num_scorer_parameters(scorer: str, width: int) -> int:
+    return {"linear": 2 * width + 1, "similarity": 3 * width + 1, "random": 0}[scorer]
+
+
 def _num_parameters(letter: str, width: int, out: int) -> int:
     product, perceptron = width * out, width * out + out * out
     return {
@@ -137,7 +155,7 @@ def _num_parameters(letter: str, width: int, out: int) -> int:
         "S": 2 * product + out,  # for a node and for its neighbours
         "G": perceptron + 6 * out,  # two biases and two batch norms
         "L": product + out,
-        "P": 2 * width + 1,
+        "P": 0,  # see _num_scorer_parameters
         "E": 2 * width + 1,
         "T": width,
         "A": 2 * width + 2,
@@ -151,7 +169,9 @@ def _check_common(settings: NetworkSettings | GINSettings) -> None:
         raise ValueError(f"dropout must be at least 0 and below 1, got {settings.dropout}")
     _check_size("in_channels", settings.in_channels, 1)
     _check_size("hidden", settings.hidden, 1)
-    _check_size("num_classes", settings.num_classes, 2)
+    _check_size("num_classes", settings.num_classes, 2 if settings.outputs is None else 1)
+    if settings.outputs is not None:
+        _check_size("outputs", settings.outputs, 1)
 
 
 def _check_size(name: str, size: Any, least: int) -> None:

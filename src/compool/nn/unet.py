@@ -62,7 +62,10 @@ class ComponentUNet(torch.nn.Module):
         joined = hidden_channels * (2 if skip == "cat" else 1)
         up = [hidden_channels] * (depth - 1) + [out_channels]
         self.down = torch.nn.ModuleList(conv(width, hidden_channels) for width in down)
-        self.pools = torch.nn.ModuleList(ComponentPooling(hidden_channels, **pooling) for _ in range(depth))
+        pools = [ComponentPooling(hidden_channels, **pooling) for _ in range(depth)]
+        for pool in pools:
+            pool._per_member = True  # sums of large supernodes would drown what is added to them
+        self.pools = torch.nn.ModuleList(pools)
         self.up = torch.nn.ModuleList(conv(joined, width) for width in up)
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Tensor:
@@ -74,13 +77,12 @@ class ComponentUNet(torch.nn.Module):
             batch: the graph of each node [N], sorted; by default all nodes are of one graph.
         """
         first = cast(ComponentPooling, self.pools[0])
-        weight = x if first.scorer is not None else first.lin.weight  # data-parallel replicas have no parameters()
+        weight = first._weight(x)  # data-parallel replicas have no parameters()
         check_inputs(x, edge_index, batch, None, self.in_channels, None, weight)
         x = self._convolve(self.down[0], x, edge_index)
         levels: list[tuple[Tensor, Pooled]] = []
         for pool, conv in zip(self.pools, self.down[1:], strict=True):
-            # Per member: sums of large supernodes would drown what is added to them
-            pooled = cast(ComponentPooling, pool)._pool(x, edge_index, batch, None, per_member=True)
+            pooled = pool(x, edge_index, batch)
             levels.append((x, pooled))
             edge_index, batch = pooled.edge_index, pooled.batch
             x = self._convolve(conv, pooled.x, edge_index)

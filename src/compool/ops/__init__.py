@@ -20,7 +20,7 @@ from compool.ops.hierarchy import Hierarchy, hierarchy
 from compool.ops.lift import lift
 from compool.ops.merge import merge, merge_all, node_weight, row_sum
 from compool.ops.pool import pool
-from compool.ops.random import drop_pairs, fold
+from compool.ops.random import drop_pairs, fold, random_scores
 from compool.ops.score import gather_ends, score, sum_ends
 from compool.ops.select import Selection, select
 from compool.ops.similarity import edge_distance, edge_moments
@@ -52,6 +52,7 @@ __all__ = [
     "merge_pairs",
     "node_weight",
     "pool",
+    "random_scores",
     "ratio_parts",
     "row_sum",
     "score",

@@ -40,7 +40,12 @@ _capped_forest = operator(
 
 
 def select_quantile(
-    edge_score: Tensor, edge_index: Tensor, num_nodes: int, quantile: float, batch: Tensor | None = None
+    edge_score: Tensor,
+    edge_index: Tensor,
+    num_nodes: int,
+    quantile: float,
+    batch: Tensor | None = None,
+    counted: Tensor | None = None,
 ) -> Selection:
     r"""Select, in each graph, the edges whose scores are in its top 1 − quantile.
 
@@ -53,13 +58,15 @@ def select_quantile(
         num_nodes: number of nodes N.
         quantile: :math:`q`, from 0 (merge all edges) to 1 (merge none).
         batch: the graph of each node [N], sorted; by default all nodes are of one graph.
+        counted: mask [E] of the edges that count, if it is known: then the input is not checked.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
         >>> select_quantile(torch.tensor([0.1, 0.4, 0.2, 0.3]), edge_index, 5, quantile=0.5).merged
         tensor([False,  True, False,  True])
     """
-    counted = select(edge_score, edge_index, num_nodes, -torch.inf, batch).counted
+    if counted is None:
+        counted = select(edge_score, edge_index, num_nodes, -torch.inf, batch).counted
     return Selection(_top(edge_score.detach(), edge_index, counted, batch, quantile), counted)
 
 

@@ -73,6 +73,23 @@ class Hierarchy(NamedTuple):
         merges = merges.flip(1).cumsum(1).flip(1)[:, 1:]
         return (torch.bincount(self.batch, minlength=num_graphs).unsqueeze(1) - merges)[:, order.argsort()]
 
+    def merges(self) -> Tensor:
+        """The two supernodes that each edge of the forest unites [2, F], by their first members, the smaller one first.
+        At a threshold, the first edges of the forest merge: the second of each pair becomes part of the first. Computed
+        on the CPU.
+
+        Example:
+            >>> edge_index, score = torch.tensor([[0, 1, 2], [1, 2, 3]]), torch.tensor([0.9, 0.1, 0.5])
+            >>> hierarchy(edge_index, score).merges()
+            tensor([[0, 2, 0],
+                    [1, 3, 2]])
+        """
+        from compool.ops._cpu.forest_loops import merges as loop  # imports numba, which takes a while
+
+        pairs = torch.empty(2, self.edges.size(0), dtype=torch.long)
+        loop(*self.edge_index.cpu().numpy(), np.arange(self.num_nodes), *pairs.numpy())
+        return pairs
+
     def linkage(self, top: float | None = None) -> NDArray[np.float64]:
         """SciPy's linkage matrix [N−1, 4], for :func:`scipy.cluster.hierarchy.dendrogram` and its other functions.
 

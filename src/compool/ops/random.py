@@ -28,6 +28,28 @@ def fold(key: Tensor, number: int | Tensor) -> Tensor:
     return cast(Tensor, _fold(key, *given))
 
 
+def random_scores(ends: Tensor, graph: Tensor, key: Tensor) -> Tensor:
+    """A random number between −1 and 1 per edge [E], float32; (i, j) and (j, i) have the same.
+
+    It depends on the key, on all edges of the edge's graph, and on the edge. No size depends on a value.
+
+    Args:
+        ends: edges [2, E], their nodes numbered within their graph.
+        graph: the graph of each edge [E].
+        key: the random key of each graph, int64 [G].
+
+    Example:
+        >>> ends, graph = torch.tensor([[0, 1, 0, 1], [1, 0, 1, 0]]), torch.tensor([0, 0, 1, 1])
+        >>> first, second, third, _ = random_scores(ends, graph, torch.tensor([7, 8])).tolist()
+        >>> first == second != third
+        True
+    """
+    pair = fold(ends.amin(0).long(), ends.amax(0).long())
+    edges_of_graph = torch.zeros_like(key).index_add(0, graph, pair)  # wraps; a sum does not depend on the order
+    bits = fold(fold(key, edges_of_graph).index_select(0, graph), pair)
+    return ((bits >> 40) & 0xFFFFFF).float() * 2.0**-23 - 1
+
+
 def drop_pairs(raw: Tensor, edge_index: Tensor, key: Tensor, probability: Tensor) -> Tensor:
     """Dropout of numbers on edges [E] that treats (i, j) and (j, i) alike.
 

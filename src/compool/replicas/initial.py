@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import BatchNorm1d, Module, ModuleList, Parameter, ReLU, Sequential
 
 from compool.nn.component_pooling import component_pooling
-from compool.nn.settings import GINSettings, NetworkSettings, num_outputs
+from compool.nn.settings import GINSettings, NetworkSettings
 
 
 class NetworkParameters(Module):
@@ -30,7 +30,7 @@ class GINParameters(Module):
     def __init__(self, settings: GINSettings) -> None:
         super().__init__()
         self.settings = settings
-        widths, hidden, classes = settings.widths, settings.hidden, num_outputs(settings.num_classes)
+        widths, hidden, classes = settings.widths, settings.hidden, settings.num_outputs
         self.epsilon = Parameter(torch.zeros(settings.depth))
         self.convs = ModuleList(GINConvParameters(width, hidden) for width in widths[:-1])
         self.norms = ModuleList(BatchNorm1d(hidden) for _ in widths[1:])

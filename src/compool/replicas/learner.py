@@ -5,13 +5,13 @@ from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from compool.ops import fold
 from compool.ops._checks import NanScore
 from compool.replicas.adam import Adam
 from compool.replicas.captured import Captured
+from compool.replicas.losses import Loss
 from compool.replicas.pooling import StackedEdgePooling
 from compool.replicas.stack import GINStack, NetworkStack, Output
 from compool.replicas.union import Capacity, Graphs, Union
@@ -37,18 +37,23 @@ class Evaluation(NamedTuple):
     """Sums over graphs that do not train a replica."""
 
     correct: Tensor
-    """How many are classified correctly [R]."""
+    """How many are classified correctly [R]; 0 unless graphs have a class each."""
     loss: Tensor
     """The sum of their losses [R]."""
     nodes: Tensor
     """Their nodes, before and after each pooling layer [R, 1 + levels]."""
+    logits: Tensor
+    """What the networks returned [R, B, outputs]."""
 
 
 class Learner:
     """A stack, its optimizer and the state of its training; all on one device."""
 
-    def __init__(self, stack: NetworkStack | GINStack, graphs: Graphs, keys: Tensor, adam: Adam) -> None:
+    def __init__(
+        self, stack: NetworkStack | GINStack, graphs: Graphs, keys: Tensor, adam: Adam, objective: Loss | None = None
+    ) -> None:
         self.stack, self.graphs, self.keys, self.adam = stack, graphs, keys, adam
+        self.objective = objective or Loss()
         self.num_edge_poolings = sum(isinstance(layer, StackedEdgePooling) for layer in stack.modules())
         self.failed = torch.zeros(keys.size(0), dtype=torch.bool, device=keys.device)
         self.loss = torch.zeros(keys.size(0), device=keys.device)
@@ -75,7 +80,7 @@ class Learner:
         keys = fold(fold(self.keys, STEP_KEY), self.steps)
 
         def losses_of(ids: Tensor) -> Tensor:
-            return loss_of(self._output(ids, keys, padding)[1].logits, self.graphs.y, ids)
+            return self.objective.of(self._output(ids, keys, padding)[1].logits, self.graphs.y, ids)
 
         losses = losses_of(self._active(ids)) if padding else self._guarded(losses_of, ids)
         losses.masked_fill(self.failed, 0.0).nan_to_num(0.0, 0.0, 0.0).sum().backward()
@@ -95,7 +100,8 @@ class Learner:
         def evaluate_active(ids: Tensor) -> Evaluation:
             self.stack.eval()
             union, (logits, levels, _) = self._output(ids, None, padding)
-            return evaluation_of(logits, self.graphs.y, ids, torch.stack([union.ptr.diff(), *levels], 1))
+            nodes = torch.stack([union.ptr.diff(), *levels], 1)
+            return evaluation_of(logits, self.graphs.y, ids, nodes, self.objective)
 
         return evaluate_active(self._active(ids)) if padding else self._guarded(evaluate_active, ids)
 
@@ -173,20 +179,12 @@ class CapturedStep(Generic[T]):
             self._capture()
 
 
-def evaluation_of(logits: Tensor, y: Tensor, ids: Tensor, nodes: Tensor) -> Evaluation:
+def evaluation_of(logits: Tensor, y: Tensor, ids: Tensor, nodes: Tensor, loss: Loss) -> Evaluation:
     """The evaluation of each replica's graphs [R, B] by their logits [R, B, outputs]."""
-    guess = (logits.squeeze(2) > 0).long() if logits.size(2) == 1 else logits.argmax(2)
     is_graph = ids >= 0
-    correct = ((guess == y[ids.clamp(min=0)]) & is_graph).sum(1)
-    return Evaluation(correct, loss_of(logits, y, ids) * is_graph.sum(1), nodes)
-
-
-def loss_of(logits: Tensor, y: Tensor, ids: Tensor) -> Tensor:
-    """The mean loss of each replica's graphs [R]: binary cross-entropy for one logit, else cross-entropy."""
-    is_graph = ids >= 0
-    target = y[ids.clamp(min=0)]
-    if logits.size(2) == 1:
-        each = F.binary_cross_entropy_with_logits(logits.squeeze(2), target.to(logits.dtype), reduction="none")
+    if y.is_floating_point():
+        correct = torch.zeros_like(is_graph.sum(1))
     else:
-        each = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none").view(ids.shape)
-    return (each * is_graph).sum(1) / is_graph.sum(1).clamp(min=1)
+        guess = (logits.squeeze(2) > 0).long() if logits.size(2) == 1 else logits.argmax(2)
+        correct = ((guess == y[ids.clamp(min=0)]) & is_graph).sum(1)
+    return Evaluation(correct, loss.of(logits, y, ids) * is_graph.sum(1), nodes, logits)

@@ -8,11 +8,12 @@ from torch import Tensor
 from torch.nn import Module
 
 from compool import ops
-from compool.nn._scorer import offset_gain
+from compool.nn._scorer import move_offset
 from compool.nn._settings import highest_score
-from compool.nn.similarity import EPSILON, Similarity, channel_weight, moving_share
 from compool.replicas import kernels
+from compool.replicas.budgets import coarsen_by_quantile, coarsen_by_ratio
 from compool.replicas.layers import StackedLinear, add, multiply, require_equal_settings, require_settings, stacked
+from compool.replicas.scorers import StackedRandomScore, StackedSimilarity
 from compool.replicas.union import Union
 
 
@@ -24,7 +25,8 @@ class _Scorer(Module):
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
-        self.lin = StackedLinear([layer.lin for layer in layers])
+        if hasattr(layers[0], "lin"):  # random scores need none
+            self.lin = StackedLinear([layer.lin for layer in layers])
         self.drops = any(layer.dropout for layer in layers)
         self.register_buffer("dropout", torch.tensor([float(layer.dropout) for layer in layers]), persistent=False)
 
@@ -65,24 +67,30 @@ class StackedComponentPooling(_Scorer):
 
     threshold: Tensor
     offset: Tensor
-    num_batches_tracked: Tensor
+    gain: Tensor
+    last: Tensor
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__(layers)
-        require_equal_settings(layers, "score", "weights", "symmetric", "self_loops", "reduce", "target_ratio")
-        require_settings(layers, quantile=None, ratio=None, max_size=None, edge_dim=None, scorer=None)
+        require_equal_settings(
+            layers, "score", "weights", "symmetric", "self_loops", "reduce", "quantile", "ratio", "target_ratio"
+        )
+        require_settings(layers, max_size=None, edge_dim=None, scorer=None)
         layer = layers[0]
         self.activation, self.weights, self.reduce = layer.activation, layer.weights, layer.reduce
+        self.quantile, self.ratio = layer.quantile, layer.ratio
         self.top = highest_score(layer.score) if self.reduce == "graded" else 1.0
-        self.similarity = None
+        self.similarity = self.random = None
         if layer.similarity is not None:
             self.similarity = StackedSimilarity([layer.similarity for layer in layers])
+        if layer.random is not None:
+            self.random = StackedRandomScore([layer.random for layer in layers])
         self.symmetric, self.self_loops = layer.symmetric, layer.self_loops
         self.common_threshold = layer.threshold if len({layer.threshold for layer in layers}) == 1 else None
         self.register_buffer("threshold", torch.tensor([layer.threshold for layer in layers]), persistent=False)
         self.target_ratio = layer.target_ratio
         if self.target_ratio is not None:
-            for name in ("offset", "num_batches_tracked"):
+            for name in ("offset", "gain", "last"):
                 self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
 
     @property
@@ -92,47 +100,63 @@ class StackedComponentPooling(_Scorer):
 
     def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
         """[E]."""
-        term = None if self.similarity is None else self.similarity(x, union)
+        term = None
+        if self.similarity is not None or self.random is not None:
+            term = cast(Tensor, self.similarity(x, union) if self.similarity else cast(Module, self.random)(union))
         if self.target_ratio is not None:
-            shift = self.offset.squeeze(1).index_select(0, union.edge_replica)
-            term = -shift if term is None else term - shift
-        return self.dropped(x, union, key, term)
+            offset = self.offset.squeeze(1).index_select(0, union.edge_replica)
+            term = -offset if term is None else term - offset
+        return self.dropped(x, union, key, term) if self.random is None else cast(Tensor, term).to(x.dtype)
 
     @torch.no_grad()
     def _move_offset(self, before: Tensor, after: Tensor) -> None:
         """Move each replica's running threshold, from its nodes before and after pooling [R]."""
-        self.num_batches_tracked += before > 0
         missing = (self.target_ratio - after / before.clamp(min=1)) * (before > 0)
-        self.offset += (offset_gain(self.num_batches_tracked) * missing).unsqueeze(1)
+        move_offset(self.offset, self.gain, self.last, missing.to(self.offset.dtype).unsqueeze(1))
 
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
-        edge_index = union.edge_index
         if union.padded and not self.is_static:
             raise ValueError("component pooling with reduce='graded' takes no padded unions")
         edge_score = self.activation(self.raw_score(x, union, key))
-        excess, threshold = edge_score, self.common_threshold
-        if threshold is None:
-            excess, threshold = edge_score.detach() - self.threshold.to(edge_score.dtype)[union.edge_replica], 0.0
-        if union.padded:
-            merged, parts, edges, rows = kernels.coarsen_padded(
-                excess, edge_index, union.row_ptr, threshold, self.self_loops, union.largest
-            )
-            counted = union.is_edge & (edge_index[0] != edge_index[1]) if self.weights == "all" else merged
-        else:
-            coarse = ops.coarsen(excess, edge_index, x.size(0), threshold, None, self.self_loops)
-            (merged, counted, parts, edges, _), rows = coarse, None
+        coarse = self._coarsen(edge_score, union)
+        parts = coarse.parts
         if self.reduce != "score":
-            weight = self._node_weight(edge_score, union, merged, parts)
+            weight = self._node_weight(edge_score, union, coarse.merged, parts)
             x = ops.row_sum(x, weight, None, parts.cluster, parts.number, parts.alone)
         elif self.weights == "merged":
-            x = ops.merge(x, edge_score, edge_index, merged, parts)
+            x = ops.merge(x, edge_score, union.edge_index, coarse.merged, parts)
         else:
-            x = ops.merge_all(x, edge_score, edge_index, counted, parts)
-        coarse_union = union.coarse(edges, parts.first, self.self_loops, rows)
+            x = ops.merge_all(x, edge_score, union.edge_index, union.counted, parts)
+        row_ptr = coarse.row_ptr if isinstance(coarse, kernels.PaddedCoarse) else None
+        coarse_union = union.coarse(coarse.edge_index, parts.first, self.self_loops, row_ptr)
         if self.training and self.target_ratio is not None:
             self._move_offset(union.ptr.diff(), coarse_union.ptr.diff())
         return x, coarse_union
+
+    def _coarsen(self, edge_score: Tensor, union: Union) -> kernels.PaddedCoarse | ops.Coarse:
+        if self.quantile is None and self.ratio is None:
+            return self._coarsen_above(edge_score, union)
+        args, parts = (edge_score, union.edge_index, union.num_nodes), None
+        if self.ratio is None:
+            if union.padded:
+                return coarsen_by_quantile(edge_score, union, self.quantile, self.self_loops)
+            selection = ops.select_quantile(*args, self.quantile, union.graph)
+        else:
+            if union.padded:
+                return coarsen_by_ratio(edge_score, union, self.ratio, self.self_loops)
+            selection, parts = ops.ratio_parts(*args, self.ratio, union.graph)
+        return ops.coarsen_selected(selection, *args[1:], None, self.self_loops, parts)
+
+    def _coarsen_above(self, edge_score: Tensor, union: Union) -> kernels.PaddedCoarse | ops.Coarse:
+        """Merge the edges above the threshold."""
+        edge_index, excess, threshold = union.edge_index, edge_score, self.common_threshold
+        if threshold is None:
+            excess, threshold = edge_score.detach() - self.threshold.to(edge_score.dtype)[union.edge_replica], 0.0
+        if union.padded:
+            args = (union.row_ptr, threshold, self.self_loops, union.largest)
+            return kernels.coarsen_padded(excess, edge_index, *args)
+        return ops.coarsen(excess, edge_index, union.num_nodes, threshold, None, self.self_loops)
 
     def _node_weight(self, edge_score: Tensor, union: Union, merged: Tensor, parts: ops.Components) -> Tensor:
         """How much each node counts in its supernode [N]."""
@@ -144,49 +168,6 @@ class StackedComponentPooling(_Scorer):
         threshold = self.threshold.to(edge_score.dtype)[union.edge_replica]
         grade = (edge_score - threshold) / (self.top - threshold)
         return ops.graded_weight(grade, union.edge_index, merged, union.num_nodes)
-
-
-class StackedSimilarity(Module):
-    """R of :class:`compool.nn.Similarity`: statistics of each replica's own edges."""
-
-    mean: Tensor
-    variance: Tensor
-    num_batches_tracked: Tensor
-
-    def __init__(self, layers: Sequence[Similarity]) -> None:
-        super().__init__()
-        self.logit = stacked(layer.logit for layer in layers)
-        for name in ("mean", "variance", "num_batches_tracked"):
-            self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
-
-    def forward(self, x: Tensor, union: Union) -> Tensor:
-        """The term of each edge [E]."""
-        edge_index = union.edge_index
-        if self.training:
-            counted = edge_index[0] != edge_index[1]
-            num_edges = _sum_by_replica(counted.to(self.variance.dtype), union)
-            self.num_batches_tracked += (num_edges > 0).squeeze(1)
-            share = (num_edges > 0) * moving_share(self.num_batches_tracked).unsqueeze(1).to(self.mean.dtype)
-            self.mean.lerp_(ops.edge_moments(x, edge_index, counted, union.replica, union.replicas), share)
-        distance = ops.edge_distance(x, edge_index, channel_weight(self.logit, self.mean), union.replica)
-        if self.training:
-            self.variance.lerp_(_variance(distance.detach(), counted, num_edges, union), share)
-        scale = (self.variance + EPSILON).rsqrt()
-        return -((distance - 1) * kernels.segment_repeat(scale, union.edge_ptr, distance.size(0)).squeeze(1))
-
-
-def _variance(distance: Tensor, counted: Tensor, num_edges: Tensor, union: Union) -> Tensor:
-    """The variance of each replica's distances [R, 1], of the edges that count."""
-    total = num_edges.clamp(min=1)
-    mean = _sum_by_replica(distance * counted, union) / total
-    centred = distance - kernels.segment_repeat(mean, union.edge_ptr, distance.size(0)).squeeze(1)
-    return _sum_by_replica(centred.square() * counted, union) / total
-
-
-def _sum_by_replica(values: Tensor, union: Union) -> Tensor:
-    """The sum of what each replica's edges hold [R, 1], first by graph, as long segments take long on a GPU."""
-    sums = kernels.segment_sum(values.unsqueeze(1), union.row_ptr[union.graph_ptr])
-    return sums.view(union.replicas, sums.size(0) // union.replicas).sum(1, keepdim=True)
 
 
 class StackedEdgePooling(_Scorer):

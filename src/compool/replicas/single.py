@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module
 
-from compool.nn.settings import num_outputs
 from compool.ops import fold
 from compool.ops._checks import NanScore
-from compool.replicas.learner import STEP_KEY, Evaluation, evaluation_of, loss_of
+from compool.replicas.learner import STEP_KEY, Evaluation, evaluation_of
+from compool.replicas.losses import Loss
 from compool.replicas.union import Graphs
 
 # By name, as importing these layers imports PyG
@@ -33,9 +33,10 @@ class SingleLearner:
     Args:
         network: any module that :class:`NetworkCall` can call.
         graphs: the data set.
-        num_classes: how many classes it has.
+        outputs: the allowed numbers of outputs per graph.
         key: the replica's random key, int64 [1].
         optimizer: from the network's parameters to an optimizer.
+        objective: the loss.
         guard: a context for the network's own code.
         name: of the network, for error messages.
     """
@@ -44,15 +45,16 @@ class SingleLearner:
         self,
         network: Module,
         graphs: Graphs,
-        num_classes: int,
+        outputs: tuple[int, ...],
         key: Tensor,
         optimizer: Callable[[Iterator[torch.nn.Parameter]], torch.optim.Optimizer],
+        objective: Loss | None = None,
         guard: Callable[[], AbstractContextManager[None]] = nullcontext,
         name: str = "the network",
     ) -> None:
         self.network, self.graphs, self.keys, self.guard, self.name = network, graphs, key, guard, name
-        self.key = key.cpu()
-        self.call = NetworkCall(network, graphs, num_classes, guard, name)
+        self.key, self.objective = key.cpu(), objective or Loss()
+        self.call = NetworkCall(network, graphs, outputs, guard, name)
         self.levels: int | None = None
         """The number of pooling layers; None: not known yet."""
         self.failed = torch.zeros(1, dtype=torch.bool, device=key.device)
@@ -93,7 +95,7 @@ class SingleLearner:
         self.network.train()
         self._seed(fold(fold(self.key, STEP_KEY), self.steps))
         try:
-            loss = loss_of(self.call(ids).unsqueeze(0), self.graphs.y, ids)
+            loss = self.objective.of(self.call(ids).unsqueeze(0), self.graphs.y, ids)
         except NanScore:
             self.failed.fill_(True)
             return
@@ -110,24 +112,30 @@ class SingleLearner:
     @torch.no_grad()
     def evaluate(self, ids: Tensor) -> Evaluation:
         """Evaluate some graphs [1, B]; −1 stands for no graph."""
-        ids = ids[ids >= 0].unsqueeze(0)
-        zeros = torch.zeros(1, 1 + (self.levels or 0), device=ids.device)
+        num_padded, ids = ids.size(1), ids[ids >= 0].unsqueeze(0)
         if self.failed or not ids.numel():
-            return Evaluation(zeros[:, 0], zeros[:, 0], zeros)
+            return self._no_evaluation(num_padded)
         self.network.eval()
         self._seed(fold(self.key, self.steps))
         try:
             with count_nodes(self.network) as nodes:
-                logits = self.call(ids)
+                logits = self.call(ids).unsqueeze(0)
         except NanScore:
             self.failed.fill_(True)
-            return Evaluation(zeros[:, 0], zeros[:, 0], zeros)
+            return self._no_evaluation(num_padded)
         if not logits.isfinite().all():
             self.failed.fill_(True)
         self.levels = len(nodes) if self.levels is None else self.levels
         total = int((self.graphs.node_ptr[ids + 1] - self.graphs.node_ptr[ids]).sum())
-        counted = [total, *(nodes + [0] * self.levels)[: self.levels]]
-        return evaluation_of(logits.unsqueeze(0), self.graphs.y, ids, torch.tensor([counted], device=ids.device))
+        counted = torch.tensor([[total, *(nodes + [0] * self.levels)[: self.levels]]], device=ids.device)
+        measured = evaluation_of(logits, self.graphs.y, ids, counted, self.objective)
+        return measured._replace(logits=F.pad(logits, (0, 0, 0, num_padded - ids.size(1))))
+
+    def _no_evaluation(self, num_graphs: int) -> Evaluation:
+        """The evaluation of no graphs."""
+        zeros = torch.zeros(1, 1 + (self.levels or 0), device=self.keys.device)
+        logits = zeros.new_zeros(1, num_graphs, self.call.width or self.call.outputs[0])
+        return Evaluation(zeros[:, 0], zeros[:, 0], zeros, logits)
 
 
 class NetworkCall:
@@ -139,7 +147,7 @@ class NetworkCall:
     Args:
         network: the network.
         graphs: the data set.
-        num_classes: how many classes it has.
+        outputs: the allowed numbers of outputs per graph, the usual first.
         guard: a context for the network's own code.
         name: of the network, for error messages.
     """
@@ -148,11 +156,13 @@ class NetworkCall:
         self,
         network: Module,
         graphs: Graphs,
-        num_classes: int,
+        outputs: tuple[int, ...],
         guard: Callable[[], AbstractContextManager[None]] = nullcontext,
         name: str = "the network",
     ) -> None:
-        self.network, self.graphs, self.num_classes, self.guard, self.name = network, graphs, num_classes, guard, name
+        self.network, self.graphs, self.outputs, self.guard, self.name = network, graphs, outputs, guard, name
+        self.width = 0
+        """The number of outputs, when it is known."""
         signature = inspect.signature(network.forward)
         self.by_name = {"x", "edge_index", "batch"} <= set(signature.parameters)
         self.takes_size = "batch_size" in signature.parameters
@@ -164,7 +174,7 @@ class NetworkCall:
             raise ValueError(f"{name} must have forward(x, edge_index, batch), got {given}") from None
 
     def __call__(self, ids: Tensor) -> Tensor:
-        """The logits of some graphs [1, B]; [B, num_classes], or [B, 1] for two classes."""
+        """The logits of some graphs [1, B]; [B, outputs]."""
         x, union = self.graphs.union(ids)
         if x.dim() == 1:
             x = F.one_hot(x, self.graphs.width).float()
@@ -186,14 +196,14 @@ class NetworkCall:
 
     def _check(self, logits: object, num_graphs: int) -> None:
         """The network must return the logits of each graph."""
-        allowed = {self.num_classes, num_outputs(self.num_classes)}
         shape = list(logits.shape) if isinstance(logits, Tensor) else None
-        if shape is None or len(shape) != 2 or shape[0] != num_graphs or shape[1] not in allowed:
+        if shape is None or len(shape) != 2 or shape[0] != num_graphs or shape[1] not in self.outputs:
             returned = f"of shape {shape}" if shape is not None else type(logits).__name__
             raise ValueError(
-                f"{self.name} must return logits [graphs, classes], which is [{num_graphs}, {self.num_classes}] for "
+                f"{self.name} must return logits [graphs, classes], which is [{num_graphs}, {self.outputs[0]}] for "
                 f"{num_graphs} graphs; it returned {returned}"
             )
+        self.width = shape[1]
         if torch.is_grad_enabled() and self.network.training and not cast(Tensor, logits).requires_grad:
             raise ValueError(f"{self.name} has nothing to train: its logits do not depend on any parameter")
 

@@ -50,7 +50,7 @@ class _Stack(Module):
         for field in fields(first):
             values = {getattr(settings, field.name) for settings in self.settings}
             if len(values) > 1 and field.name not in ("dropout", "threshold"):
-                raise ValueError(f"the networks of a stack must agree in {field.name}, got {sorted(values)}")
+                raise ValueError(f"the networks of a stack must agree in {field.name}, got {sorted(values, key=str)}")
         self.readout: str = first.readout
         dropout = [settings.dropout for settings in self.settings]
         self.drops = any(dropout)
@@ -108,7 +108,7 @@ class NetworkStack(_Stack):
         super().__init__(networks)
         settings: NetworkSettings = networks[0].settings
         self.letters, self.jump = settings.layers, settings.jump
-        self.squash = settings.squash and settings.num_classes > 2
+        self.squash = settings.squash and settings.num_classes > 2 and settings.outputs is None
         columns = zip(*(network.layers for network in networks), strict=True)
         self.layers = ModuleList(_STACKED[letter](column) for letter, column in zip(self.letters, columns, strict=True))
 

@@ -14,7 +14,9 @@ from compool.ops import fold
 from compool.ops._dispatch import has_kernels
 from compool.replicas.adam import Adam
 from compool.replicas.captured import copy_into
+from compool.replicas.held_out import HeldOut, evaluate_all, evaluation_size
 from compool.replicas.learner import ORDER_KEY, CapturedStep, Evaluation, Learner
+from compool.replicas.losses import Loss, balanced_weights
 from compool.replicas.pooling import StackedComponentPooling
 from compool.replicas.single import SingleLearner
 from compool.replicas.stack import GINStack, NetworkStack
@@ -22,7 +24,6 @@ from compool.replicas.union import Capacity, Graphs
 
 _log = logging.getLogger(__name__)
 BEST_FIELDS = ("epoch", "validation", "test")  # fields of Trained that epochs change
-EVALUATION_BATCH = 128  # graphs of each replica in one union
 
 
 class TrainingSettings(NamedTuple):
@@ -39,6 +40,14 @@ class TrainingSettings(NamedTuple):
     """AdamW rather than Adam."""
     shuffle: bool = True
     """Shuffle the graphs in each epoch; otherwise they stay in the order of the split."""
+    loss: str = "cross_entropy"
+    """See :class:`~compool.replicas.losses.Loss`."""
+    balanced: bool = False
+    """Whether each class counts as much as the others in the loss."""
+    score: Callable[[Tensor, Tensor], float] | None = None
+    """The metric that picks the epoch, of logits [n, outputs] and targets; by default the accuracy."""
+    higher: bool = True
+    """Whether more of it is better."""
 
 
 @dataclass
@@ -61,13 +70,15 @@ class Trained:
     failed: Tensor
     """Mask [R] of the replicas that were stopped because their loss or weights were no longer finite."""
     epoch: Tensor
-    """The epoch, from 1, with the best validation accuracy, the later of equals [R]."""
+    """The epoch, from 1, with the best validation metric, the later of equals [R]; -1 if there is none."""
     validation: Tensor
-    """The validation accuracy of that epoch [R]."""
+    """The validation metric of that epoch [R]."""
     test: Tensor
-    """The test accuracy of that epoch [R]."""
+    """The test metric of that epoch [R]."""
     weights: dict[str, Tensor] = field(default_factory=dict)
     """The parameters and buffers of each network at that epoch, by name [R, *]."""
+    logits: dict[str, Tensor] = field(default_factory=dict)
+    """What each network returned at that epoch for the validation and test graphs, padded [R, n, outputs]."""
     num_repeated: int = 0
     """How many epochs were repeated: see :class:`~compool.replicas.learner.CapturedStep`."""
 
@@ -97,8 +108,17 @@ def train(
         start: resume from here: what `save` was given by a training with the same arguments.
         save: called after each epoch but the last with its number and a function that makes a `start` of it.
     """
-    learner = Learner(stack, graphs, keys, Adam(stack, settings.lr, settings.weight_decay, settings.decoupled))
+    adam = Adam(stack, settings.lr, settings.weight_decay, settings.decoupled)
+    learner = Learner(stack, graphs, keys, adam, loss_of(graphs, splits, settings, stack.settings[0].num_classes))
     return train_learner(learner, splits, settings, on_epoch, start, save)
+
+
+def loss_of(graphs: Graphs, splits: Sequence[Split], settings: TrainingSettings, num_classes: int) -> Loss:
+    """The loss of a training."""
+    if not settings.balanced:
+        return Loss(settings.loss)
+    train_ids = _padded([split.train for split in splits], graphs.y.device)
+    return Loss(settings.loss, balanced_weights(graphs.y, train_ids, num_classes))
 
 
 def train_learner(
@@ -115,7 +135,7 @@ def train_learner(
         _padded([getattr(split, part) for split in splits], device) for part in ("train", "validation", "test")
     )
     train_ids = _padded_to_multiple(train_ids, settings.batch)
-    size = _evaluation_size(max(validation_ids.size(1), test_ids.size(1)))
+    size = evaluation_size(max(validation_ids.size(1), test_ids.size(1)))
     held_out = [_padded_to_multiple(ids, size) for ids in (validation_ids, test_ids)]
     step: Callable[[Tensor], None] = learner.step
     evaluate: Callable[[Tensor], Evaluation] = learner.evaluate
@@ -128,8 +148,9 @@ def train_learner(
         evaluate = CapturedStep(learner, learner.evaluate, held_out[0][:, :size], capacity)
         captured_steps = [step, evaluate]
     none = torch.full((len(splits),), -1.0, device=device)
+    worst = torch.full_like(none, -torch.inf if settings.higher else torch.inf)
     weights = {name: tensor.clone() for name, tensor in learner.weights.items()}
-    best = Trained(Curves(), learner.failed, none, none, none, weights)
+    best = Trained(Curves(), learner.failed, none, worst, none, weights)
     num_graphs = (train_ids >= 0).sum(1).clamp(min=1)
     done = _resume(learner, best, start) if start else 0
     for epoch in range(done + 1, settings.epochs + 1):
@@ -145,13 +166,17 @@ def train_learner(
                 captured.needed.zero_()
             for ids in _ordered(train_ids, keys, epoch, settings).split(settings.batch, dim=1):
                 step(ids)
-            measured = [_evaluate_all(evaluate, ids, size) for ids in held_out]
+            measured = [evaluate_all(evaluate, ids, size) for ids in held_out]
             sufficient = [captured.check_capacity() for captured in captured_steps]
             if all(sufficient):
                 break
             copy_into(learner.state, before)
             best.num_repeated += 1
-        _record(best, learner.weights, epoch, learner.loss / num_graphs, *measured)
+        validation, test = (
+            part if settings.score is None else part.scored(settings.score, ids, graphs.y)
+            for part, ids in zip(measured, held_out, strict=True)
+        )
+        _record(best, learner.weights, epoch, learner.loss / num_graphs, validation, test, settings.higher)
         for captured in captured_steps:
             captured.shrink_capacity()
         if save is not None and epoch < settings.epochs:
@@ -167,6 +192,7 @@ def _saved(learner: Learner | SingleLearner, best: Trained) -> dict[str, Tensor]
     saved = {f"state.{index}": tensor for index, tensor in enumerate(learner.state)}
     saved |= {f"best.{name}": getattr(best, name) for name in BEST_FIELDS}
     saved |= {f"weights.{name}": tensor for name, tensor in best.weights.items()}
+    saved |= {f"logits.{name}": tensor for name, tensor in best.logits.items()}
     saved |= {f"curves.{curve.name}": torch.stack(getattr(best.curves, curve.name)) for curve in fields(Curves)}
     return {name: tensor.detach().cpu() for name, tensor in saved.items()}
 
@@ -178,7 +204,8 @@ def _resume(learner: Learner | SingleLearner, best: Trained, saved: Mapping[str,
     wanted |= {f"best.{name}": best.epoch for name in BEST_FIELDS}
     wanted |= {f"weights.{name}": tensor for name, tensor in best.weights.items()}
     curves = {curve.name: saved.get(f"curves.{curve.name}", torch.empty(0)) for curve in fields(Curves)}
-    fits = len(saved) == len(wanted) + len(curves) and len({len(curve) for curve in curves.values()}) == 1
+    logits = {name: saved.get(f"logits.{name}", torch.empty(0)) for name in ("validation", "test")}
+    fits = len(saved) == len(wanted) + len(curves) + len(logits) and len({len(curve) for curve in curves.values()}) == 1
     if not fits or any(
         name not in saved or saved[name].shape != tensor.shape or saved[name].dtype != tensor.dtype
         for name, tensor in wanted.items()
@@ -189,6 +216,7 @@ def _resume(learner: Learner | SingleLearner, best: Trained, saved: Mapping[str,
     for name in BEST_FIELDS:
         setattr(best, name, saved[f"best.{name}"].to(learner.keys.device))
     copy_into(best.weights.values(), [saved[f"weights.{name}"] for name in best.weights])
+    best.logits = {name: tensor.to(learner.keys.device) for name, tensor in logits.items()}
     best.curves = Curves(**{name: list(curve) for name, curve in curves.items()})
     return len(best.curves.loss)
 
@@ -237,47 +265,27 @@ def _shuffled(ids: Tensor, keys: Tensor) -> Tensor:
     return ids.gather(1, order)
 
 
-def _evaluation_size(num_graphs: int) -> int:
-    """How many of `num_graphs` graphs of a replica are evaluated together: equal parts of at most EVALUATION_BATCH."""
-    return -(-num_graphs // max(1, -(-num_graphs // EVALUATION_BATCH)))
-
-
-class _HeldOut(NamedTuple):
-    """Means over the validation or test graphs of each replica."""
-
-    accuracy: Tensor
-    loss: Tensor
-    kept: Tensor
-    """The share of nodes after each pooling layer [R, levels]."""
-
-
-def _evaluate_all(evaluate: Callable[[Tensor], Evaluation], ids: Tensor, size: int) -> _HeldOut:
-    """Evaluate the graphs of each replica [R, n] in parts of `size`."""
-    correct = loss = nodes = torch.zeros((), device=ids.device)
-    for part in ids.split(size, dim=1):
-        sums = evaluate(part)
-        correct, loss, nodes = correct + sums.correct, loss + sums.loss, nodes + sums.nodes
-    num_graphs = (ids >= 0).sum(1).clamp(min=1)
-    return _HeldOut(correct / num_graphs, loss / num_graphs, nodes[:, 1:] / nodes[:, :1].clamp(min=1))
-
-
 def _record(
     best: Trained,
     weights: Mapping[str, Tensor],
     epoch: int,
     loss: Tensor,
-    validation: _HeldOut,
-    test: _HeldOut,
+    validation: HeldOut,
+    test: HeldOut,
+    higher: bool,
 ) -> None:
     """Record an epoch, and update the best one."""
-    accuracy, failed = validation.accuracy, best.failed
-    rows = {"loss": loss, "validation": accuracy, "validation_loss": validation.loss, "test": test.accuracy}
+    metric, failed = validation.metric, best.failed
+    rows = {"loss": loss, "validation": metric, "validation_loss": validation.loss, "test": test.metric}
     for name, values in rows.items():
         getattr(best.curves, name).append(values.masked_fill(failed, torch.nan).cpu())
     best.curves.kept.append(validation.kept.cpu())
-    better = (accuracy >= best.validation) & ~failed
+    better = (metric >= best.validation if higher else metric <= best.validation) & ~failed
     best.epoch = torch.where(better, float(epoch), best.epoch)
-    best.validation = torch.where(better, accuracy, best.validation)
-    best.test = torch.where(better, test.accuracy, best.test)
+    best.validation = torch.where(better, metric, best.validation)
+    best.test = torch.where(better, test.metric, best.test)
     for name, kept in best.weights.items():  # nothing is copied to the host
         torch.where(better.view(-1, *[1] * (kept.dim() - 1)), weights[name], kept, out=kept)
+    for name, part in (("validation", validation), ("test", test)):
+        before = best.logits.get(name, part.logits)
+        best.logits[name] = torch.where(better.view(-1, 1, 1), part.logits, before)

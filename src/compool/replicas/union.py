@@ -64,17 +64,33 @@ class Union:
     @cached_property
     def replica(self) -> Tensor:
         """The replica of each node [N]; the last replica for padding."""
-        return _segment(self.ptr, self.num_nodes)
+        return _segment(self.ptr, self.num_nodes).clamp_(max=self.replicas - 1)
+
+    @cached_property
+    def graph(self) -> Tensor:
+        """The graph of each node [N]; for padding, the number of graphs."""
+        return _segment(self.graph_ptr, self.num_nodes)
+
+    @cached_property
+    def edge_graph(self) -> Tensor:
+        """The graph of each edge [E]; for padding, the number of graphs."""
+        return _segment(self.row_ptr[self.graph_ptr], self.edge_index.size(1))
 
     @cached_property
     def edge_replica(self) -> Tensor:
         """The replica of each edge [E]; the last replica for padding."""
-        return _segment(self.edge_ptr, self.edge_index.size(1))
+        return _segment(self.edge_ptr, self.edge_index.size(1)).clamp_(max=self.replicas - 1)
 
     @property
     def is_edge(self) -> Tensor:
         """Mask [E] of what is not padding."""
         return torch.arange(self.edge_index.size(1), device=self.row_ptr.device) < self.row_ptr[-1]
+
+    @property
+    def counted(self) -> Tensor:
+        """Mask [E] of what is neither padding nor a self-loop."""
+        differs = self.edge_index[0] != self.edge_index[1]
+        return self.is_edge & differs if self.padded else differs
 
     @cached_property
     def degree(self) -> Tensor:
@@ -216,6 +232,6 @@ def _row_ptr(index: Tensor, size: int) -> Tensor:
 
 
 def _segment(ptr: Tensor, num_rows: int) -> Tensor:
-    """The segment of each of `num_rows` rows; rows after the last segment get the last segment."""
+    """The segment of each of `num_rows` rows; rows after the last segment get the number of segments."""
     sizes = torch.diff(ptr, append=ptr.new_full((1,), num_rows))
-    return torch.repeat_interleave(sizes, output_size=num_rows).clamp_(max=ptr.size(0) - 2)
+    return torch.repeat_interleave(sizes, output_size=num_rows)

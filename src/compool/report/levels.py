@@ -1,6 +1,8 @@
 """How a trained network pools a graph, level by level."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -8,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from compool import data, nn
+from compool import data, nn, ops
 
 MAX_DRAWN_NODES = 5000  # of a graph
 
@@ -27,12 +29,19 @@ class Level:
     """Where each node is drawn [N, 2]."""
     threshold: float
     weights: str
-    """Whose scores weigh features; see :class:`compool.ComponentPooling`."""
+    """What weighs features: the scores of ``"merged"`` or of ``"all"`` edges, or the layer's `reduce` (``"sum"``,
+    ``"mean"``, ``"graded"``).
+    """
 
     @property
     def num_supernodes(self) -> int:
         """How many supernodes there are."""
         return int(self.cluster.max()) + 1 if self.cluster.numel() else 0
+
+    @cached_property
+    def hierarchy(self) -> ops.Hierarchy:
+        """What merges at every threshold."""
+        return ops.hierarchy(self.edge_index, self.edge_score, len(self.cluster))
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,7 @@ def inspect_graph(
         graphs: the data set.
         index: which graph.
         features: those that the network was trained on; by default, the set's own.
-        threshold: another than the network's, for all its pooling layers.
+        threshold: another than the network's, for all its pooling layers, also in place of a quantile or ratio.
         about: which network this is, in words.
 
     Example:
@@ -98,24 +107,33 @@ def inspect_graph(
     hooks = [
         pool.register_forward_hook(lambda _, given, out: pooled.append((given[0], given[1], out))) for pool in pools
     ]
-    thresholds = [pool.threshold for pool in pools]
-    for pool in pools:
-        pool.threshold = pool.threshold if threshold is None else threshold
+    before = [(pool.threshold, pool.quantile, pool.ratio) for pool in pools]
+    if threshold is not None:
+        for pool in pools:
+            pool.threshold, pool.quantile, pool.ratio = threshold, None, None
     try:
         with torch.no_grad():
             logits = network.eval()(x.to(next(network.parameters()).dtype), graph.edge_index)[0]
     finally:
-        for pool, hook, before in zip(pools, hooks, thresholds, strict=True):
+        used = [pool.threshold for pool in pools]
+        for pool, hook, settings in zip(pools, hooks, before, strict=True):
             hook.remove()
-            pool.threshold = before
+            pool.threshold, pool.quantile, pool.ratio = settings
     position = layout(graph.edge_index, int(graph.num_nodes))
     levels = []
-    for pool, (x_in, edge_index, out), before in zip(pools, pooled, thresholds, strict=True):
-        used = before if threshold is None else threshold
-        levels.append(Level(x_in, edge_index, out.edge_score, out.cluster, position, used, pool.weights))
+    for pool, (x_in, edge_index, out), limit in zip(pools, pooled, used, strict=True):
+        weights = pool.weights if pool.reduce == "score" else pool.reduce
+        level = Level(x_in, edge_index, out.edge_score, out.cluster, position, limit, weights)
+        levels.append(level if math.isfinite(limit) else replace(level, threshold=_threshold_of(level)))
         position = centres(position, out.cluster)
     guess = int(logits.argmax()) if logits.numel() > 1 else int(logits.item() > 0)
     return InspectedGraph(graphs.name, index, int(graph.y), guess, x, tuple(levels), about)
+
+
+def _threshold_of(level: Level) -> float:
+    """The threshold that a quantile or ratio came to: between the last score in the forest that merged and the next."""
+    scores, num_merges = [1.0, *level.hierarchy.score.tolist(), -1.0], len(level.cluster) - level.num_supernodes
+    return float(scores[num_merges] + scores[num_merges + 1]) / 2
 
 
 def centres(position: NDArray[np.float64], cluster: Tensor) -> NDArray[np.float64]:

@@ -83,11 +83,12 @@ def _graph_data(graph: InspectedGraph) -> dict[str, Any]:
     levels = []
     convolved = not torch.equal(graph.given, graph.levels[0].x)  # else the first layer's features are the input
     for depth, level in enumerate(graph.levels):
-        scores = [float(f"{score:.9g}") for score in level.edge_score.tolist()]  # enough digits for float32
+        merges = zip(*level.hierarchy.merges().tolist(), _digits(level.hierarchy.score), strict=True)
         levels.append(
             {
                 "place": [[round(x, 4), round(y, 4)] for x, y in level.position.tolist()],
-                "edges": [[i, j, s] for (i, j), s in zip(level.edge_index.t().tolist(), scores, strict=True)],
+                "edges": list(zip(*level.edge_index.tolist(), _digits(level.edge_score), strict=True)),
+                "merges": list(merges),
                 "threshold": level.threshold,
                 "weights": level.weights,
                 "features": [_largest(line) for line in level.x.tolist()],
@@ -102,6 +103,11 @@ def _graph_data(graph: InspectedGraph) -> dict[str, Any]:
         "about": graph.about,
         "levels": levels,
     }
+
+
+def _digits(score: torch.Tensor) -> list[float]:
+    """With enough digits for float32."""
+    return [float(f"{value:.9g}") for value in score.tolist()]
 
 
 def _largest(values: list[float]) -> list[tuple[int, float]]:

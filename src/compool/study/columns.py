@@ -11,7 +11,9 @@ JSON_COLUMNS: dict[str, type] = {
     "kept": list,
     "versions": dict,
     "curves": dict,
+    "metrics": dict,
 }  # columns of nested values, and what they hold
+LATER_JSON_COLUMNS = ("metrics",)  # empty text in runs of older versions
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes what begins so for a formula
 MAX_REPLICAS = 10**7
 _EPOCHS = ("loss", "validation", "validation_loss", "test", "kept")  # curves with one entry per epoch
@@ -24,7 +26,7 @@ INTEGER_RANGES = {
     "train_graphs": (0, 2**31 - 1),
     "test_graphs": (0, 2**31 - 1),
 }
-FLOAT_MAXIMA = {"test": 1.0, "validation": 1.0, "seconds": 1e12}  # from 0 to this
+FLOAT_MAXIMA = {"test": 1e30, "validation": 1e30, "seconds": 1e12}  # from 0 to this; metrics may be errors
 OPTIONAL_COLUMNS = ("epoch", "test", "validation")
 _NOT_EMPTY = ("dataset", "method", "recipe", "recipe_checksum", "split_checksum")
 
@@ -57,7 +59,7 @@ def parse_column(name: str, text: str) -> Any:
         (0.75, [0.5], None)
         >>> parse_column("test", "inf")
         Traceback (most recent call last):
-        ValueError: test is inf, but must be a number from 0 to 1
+        ValueError: test is inf, but must be a number from 0 to 1e+30
     """
     if name in INTEGER_RANGES or name in FLOAT_MAXIMA:
         return _parse_number(name, text)
@@ -110,6 +112,21 @@ def _are_shares(value: list[Any]) -> bool:
     return all(_finite(share) and 0 <= share <= 1 for share in value)
 
 
+def _are_metrics(value: dict[str, Any]) -> bool:
+    texts = all(isinstance(value.get(name, ""), str) for name in ("task", "chosen"))
+    parts = [value.get(part, {}) for part in ("validation", "test", "details")]
+    if not texts or not all(isinstance(part, dict) for part in parts):
+        return False
+    rows = [
+        row if isinstance(row, list) else [row] for part in parts for entry in part.values() for row in _rows(entry)
+    ]
+    return all(number is None or _finite(number) for row in rows for number in row)
+
+
+def _rows(entry: Any) -> list[Any]:
+    return entry if isinstance(entry, list) else [entry]
+
+
 def _are_versions(value: dict[str, Any]) -> bool:
     return all(isinstance(version, str) for version in value.values())
 
@@ -148,4 +165,5 @@ _NESTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "kept": ("a list of numbers from 0 to 1", _are_shares),
     "versions": ("an object of text", _are_versions),
     "curves": ("an object of lists of numbers, one entry per epoch", _are_curves),
+    "metrics": ("an object with objects of numbers: validation, test and details", _are_metrics),
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from compool.study.columns import JSON_COLUMNS, escape_cell, parse_column, unescape_cell
+from compool.study.metrics import METRICS, chosen_metric
 from compool.study.runs import COLUMNS, TEXT_COLUMNS, Run
 
 _GUARDED_SINCE = "data_checksum"  # files without this column are older than the guard of their text
@@ -65,6 +66,9 @@ def _run(row: dict[str | Any, Any], path: Path, line: int, guard: bool) -> Run:
             if text is None:
                 raise ValueError(f"{name} is missing: the line ends before it")
             values[name] = parse_column(name, unescape_cell(text) if guard and name in TEXT_COLUMNS else text)
-        return Run(**values)
+        run = Run(**values)
+        if METRICS[chosen_metric(run.metrics)].higher and max(run.test or 0.0, run.validation or 0.0) > 1:
+            raise ValueError(f"test and validation must be numbers from 0 to 1; got {run.test} and {run.validation}")
+        return run
     except ValueError as error:
         raise ValueError(f"{path}, line {line}: {error}") from None

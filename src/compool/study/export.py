@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
+
 import compool
 from compool import nn
 from compool._files import atomic_write
@@ -13,12 +15,25 @@ from compool.data.encoding import encoding_of
 from compool.data.names import Names
 from compool.study import planning
 from compool.study.kept import kept_network, recipe_of
+from compool.study.metrics import chosen_metric
 from compool.study.model import DESCRIPTION, FORMAT, SOURCE, WEIGHTS, Model
-from compool.study.recipe import Recipe
 from compool.study.runs import Run, decode_weights
+from compool.study.scoring import score
 
 ABOUT_RUN = (
-    *("dataset", "method", "recipe", "recipe_checksum", "seed", "replica", "epoch", "validation", "test", "kept"),
+    *(
+        "dataset",
+        "method",
+        "recipe",
+        "recipe_checksum",
+        "seed",
+        "replica",
+        "epoch",
+        "validation",
+        "test",
+        "metrics",
+        "kept",
+    ),
     *("parameters", "data_checksum", "split_checksum", "device", "versions", "finished"),
 )
 
@@ -77,8 +92,8 @@ def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: 
     return folder
 
 
-def measured_accuracy(model: Model, run: Run, graphs: GraphSet) -> float:
-    """The accuracy of an exported network on the test graphs of its run.
+def measured_score(model: Model, run: Run, graphs: GraphSet) -> float:
+    """The metric of a run on its test graphs, as its exported network predicts them.
 
     Example:
         >>> from compool import study
@@ -87,13 +102,12 @@ def measured_accuracy(model: Model, run: Run, graphs: GraphSet) -> float:
         >>> block = study.Block(study.recipe("component", "communities", epochs=1), 0, (0,))
         >>> (run,) = study.train_block(block, graphs=graphs)
         >>> model = compool.load_model(export_run(run, run.weights, graphs, folder))
-        >>> round(measured_accuracy(model, run, graphs), 6) == round(run.test, 6)
+        >>> round(measured_score(model, run, graphs), 6) == round(run.test, 6)
         True
     """
-    recipe: Recipe = recipe_of(run)
-    (split,) = planning.splits(recipe, graphs, run.seed, [run.replica])
-    classes = model.predict(graphs[split.test]).classes.numpy()
-    return float((classes == graphs.y[split.test]).mean())
+    (split,) = planning.splits(recipe_of(run), graphs, run.seed, [run.replica])
+    logits = model.predict(graphs[split.test]).logits
+    return score(chosen_metric(run.metrics), model.task, logits, torch.from_numpy(graphs.y[split.test]))
 
 
 def _checksum_of(path: Path) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from compool.study.metrics import METRICS, chosen_metric
 from compool.study.recipe import IMPLIED, Recipe
 from compool.study.runs import Run, decode_weights
 from compool.study.store import Store
@@ -48,8 +49,9 @@ def find_run(store: Path, dataset: str, method: str, recipe: str = "", replica: 
 
 
 def best_run(runs: Sequence[Run]) -> Run:
-    """The run with the best validation accuracy; of equals, that with the lowest replica."""
-    return max(runs, key=lambda run: (run.validation or 0.0, -run.replica))
+    """The run with the best validation metric; of equals, that with the lowest replica."""
+    sign = 1 if METRICS[chosen_metric(runs[0].metrics)].higher else -1
+    return max(runs, key=lambda run: (sign * (run.validation or 0.0), -run.replica))
 
 
 def number_ranges(numbers: Iterable[int]) -> str:
@@ -93,7 +95,7 @@ def kept_network(run: Run, weights: bytes, width: int, num_classes: int) -> "Mod
         tensors = decode_weights(weights)
     except ValueError as error:
         raise ValueError(f"{named} are damaged: {error}") from None
-    network = recipe_of(run).network(width, num_classes)
+    network = recipe_of(run).network(width, num_classes, run.metrics.get("task", "classification"))
     try:
         network.load_state_dict(tensors)
     except RuntimeError:

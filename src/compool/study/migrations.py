@@ -77,6 +77,7 @@ MIGRATIONS = (
     # A table of its own, as listing runs should not read weights; `run` is the checksum of the run's row
     "CREATE TABLE weights (run TEXT PRIMARY KEY NOT NULL, tensors BLOB NOT NULL) STRICT",
     "ALTER TABLE runs ADD COLUMN own_source TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE runs ADD COLUMN metrics TEXT NOT NULL DEFAULT ''",
 )
 """Entry i migrates a file from version i to version i + 1."""
 

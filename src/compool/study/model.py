@@ -20,8 +20,8 @@ from compool.data import Features, GraphSet
 from compool.data.encoding import Encoding, encoding_from_dict
 from compool.data.names import Names
 from compool.nn.settings import POOLINGS
+from compool.replicas.held_out import EVALUATION_BATCH
 from compool.replicas.single import NetworkCall, pooling_layers
-from compool.replicas.trainer import EVALUATION_BATCH
 from compool.study.own_network import build, own_code, source_checksum
 from compool.study.own_training import stackable_settings
 
@@ -120,11 +120,13 @@ class Model:
         device = next(self.network.parameters()).device
         given = replicas.Graphs(of_set, features, device)
         logits, kept = list[Tensor](), list[Tensor]()
-        with _evaluator(self.network, given, len(self.names), str(self.about["run"]["method"])) as evaluate:
+        is_binary = self.task == "classification" and len(self.names) == 2
+        outputs = (2, 1) if is_binary else (len(self.names),)
+        with _evaluator(self.network, given, outputs, str(self.about["run"]["method"])) as evaluate:
             for ids in torch.arange(len(of_set), device=device).split(EVALUATION_BATCH):
-                outputs, nodes = evaluate(ids.unsqueeze(0))
+                part, nodes = evaluate(ids.unsqueeze(0))
                 sizes = (given.node_ptr[ids + 1] - given.node_ptr[ids]).clamp(min=1)
-                logits.append(outputs.cpu())
+                logits.append(part.cpu())
                 shares = [(count / sizes).cpu() for count in nodes]
                 kept.append(torch.stack(shares, 1) if shares else torch.zeros(len(ids), 0))
                 if on_graphs is not None:
@@ -143,7 +145,7 @@ class Model:
 
 @contextmanager
 def _evaluator(
-    network: Module, graphs: replicas.Graphs, num_classes: int, name: str
+    network: Module, graphs: replicas.Graphs, outputs: tuple[int, ...], name: str
 ) -> Iterator[Callable[[Tensor], tuple[Tensor, list[Tensor]]]]:
     """A function from graphs [1, B] to their logits [B, outputs], and the nodes of each after each pooling layer [B].
 
@@ -164,7 +166,7 @@ def _evaluator(
             logits: Tensor = stack(*graphs.union(ids)).logits[0]
             return logits
     else:
-        call = NetworkCall(network.eval(), graphs, num_classes, partial(own_code, name), name)
+        call = NetworkCall(network.eval(), graphs, outputs, partial(own_code, name), name)
         size = [0]
 
         def count(_: Module, __: Any, out: Any) -> None:

@@ -1,5 +1,6 @@
 """Networks of one's own in a study: built and tried before training, then trained one at a time or as a stack."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -7,9 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from compool.data import GraphSet, Split
 from compool.nn.settings import GINSettings, NetworkSettings
 from compool.replicas.single import NetworkCall, SingleLearner
-from compool.replicas.trainer import TrainingSettings
+from compool.replicas.trainer import TrainingSettings, loss_of
 from compool.replicas.union import Graphs
 from compool.study.own_network import build, own_code
 from compool.study.recipe import Recipe
@@ -17,14 +19,14 @@ from compool.study.recipe import Recipe
 TRIED_GRAPHS = 2  # on which a network is tried before training
 
 
-def initial_network(recipe: Recipe, source: str, graphs: Graphs, num_classes: int, seed: int) -> Module:
+def initial_network(recipe: Recipe, source: str, graphs: GraphSet, on_device: Graphs, seed: int) -> Module:
     """The network of a recipe with the initial weights of a seed, tried on some graphs.
 
     Args:
         recipe: of an own network.
         source: the text of its file.
         graphs: the data set.
-        num_classes: how many classes it has.
+        on_device: the same, on the device of the network.
         seed: of torch's generator.
 
     Raises:
@@ -32,15 +34,15 @@ def initial_network(recipe: Recipe, source: str, graphs: Graphs, num_classes: in
         ValueError: if its ``forward`` takes or returns something else than it should.
     """
     guard = partial(own_code, recipe.own_network)
-    network = build(recipe.own_network, source, graphs.width, num_classes, recipe.arguments, seed)
+    network = build(recipe.own_network, source, on_device.width, graphs.num_classes, recipe.arguments, seed)
     with guard():
-        network = network.to(graphs.y.device)
+        network = network.to(on_device.y.device)
     if not list(network.parameters()):
         raise ValueError(f"{recipe.own_network} has no parameters to train")
-    call = NetworkCall(network.eval(), graphs, num_classes, guard, recipe.own_network)
+    call = NetworkCall(network.eval(), on_device, _outputs(graphs), guard, recipe.own_network)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)  # PyG draws the parameters of lazy layers when they are first called
-        call(torch.arange(min(TRIED_GRAPHS, len(graphs)), device=graphs.y.device).unsqueeze(0))
+        call(torch.arange(min(TRIED_GRAPHS, len(graphs)), device=on_device.y.device).unsqueeze(0))
     return network
 
 
@@ -75,10 +77,31 @@ def stackable_settings(network: Module) -> NetworkSettings | GINSettings | None:
 
 
 def own_learner(
-    network: Module, recipe: Recipe, graphs: Graphs, num_classes: int, key: Tensor, settings: TrainingSettings
+    network: Module,
+    recipe: Recipe,
+    graphs: GraphSet,
+    on_device: Graphs,
+    splits: Sequence[Split],
+    key: Tensor,
+    settings: TrainingSettings,
 ) -> SingleLearner:
     """The learner of one own network; `key` is its replica's random key [1]."""
     rates: dict[str, Any] = {"fused": True, "lr": float(settings.lr), "weight_decay": float(settings.weight_decay)}
     kind = torch.optim.AdamW if settings.decoupled else torch.optim.Adam
-    guard = partial(own_code, recipe.own_network)
-    return SingleLearner(network, graphs, num_classes, key, partial(kind, **rates), guard, recipe.own_network)
+    objective = loss_of(on_device, splits, settings, graphs.num_classes)
+    return SingleLearner(
+        network,
+        on_device,
+        _outputs(graphs),
+        key,
+        partial(kind, **rates),
+        objective,
+        partial(own_code, recipe.own_network),
+        recipe.own_network,
+    )
+
+
+def _outputs(graphs: GraphSet) -> tuple[int, ...]:
+    """How many numbers a network may return per graph: one per class or target; one is enough for two classes."""
+    is_binary = graphs.task == "classification" and graphs.num_classes == 2
+    return (2, 1) if is_binary else (graphs.num_classes,)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from compool import data
 from compool.study import checkpoint
 from compool.study.machine import free_memory, has_gpu_driver, num_cpus
+from compool.study.metrics import loss_kind, metric_of
 from compool.study.recipe import METHODS, REPLACEMENTS, Recipe
 from compool.study.store import Store
 
@@ -269,6 +270,11 @@ def plan(
             on_data(text)
             described.add(text)
         features, own_source, note = data.features(graphs, group[0].features), "", ""
+        metric_of(group[0].metric, graphs.task, graphs.name), loss_kind(group[0].loss, graphs.task, graphs.name)
+        if group[0].class_weights != "none" and graphs.task != "classification":
+            raise ValueError(
+                f"class_weights must be none for {graphs.name} ({graphs.task}), got {group[0].class_weights}"
+            )
         sized, group_size = group[0], size
         if sized.own_network:
             own_source, stacked = _try_own_networks(group, graphs, features)
@@ -276,7 +282,7 @@ def plan(
             note = "many at once" if stacked else "one at a time"
         else:
             for recipe in group:
-                recipe.network_settings(features.width, graphs.num_classes)  # raises if they are wrong
+                recipe.network_settings(features.width, graphs.num_classes, graphs.task)  # raises if they are wrong
         splits(group[0], graphs, seed, range(num_replicas))
         max_replicas = group_size or min(block_size(sized, graphs, memory), -(-num_replicas * len(group) // share))
         where = folder, device, checkpoint_folder, interrupted
@@ -309,7 +315,7 @@ def _try_own_networks(
     source, of_set = read_source(recipes[0].own_network), Graphs(graphs, features)
     if any(source_checksum(source) != recipe.own_checksum for recipe in recipes):
         raise ValueError(f"{recipes[0].own_network} has changed since its recipe was made; run the command again")
-    networks = [initial_network(recipe, source, of_set, graphs.num_classes, seed=0) for recipe in recipes]
+    networks = [initial_network(recipe, source, graphs, of_set, seed=0) for recipe in recipes]
     settings = [stackable_settings(network) for network in networks]
     if any(of_network is None for of_network in settings):
         return source, None

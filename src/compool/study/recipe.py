@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from compool.nn.settings import GINSettings, NetworkSettings
 from compool.study import own_network
+from compool.study.metrics import LOSSES, METRICS
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -33,20 +34,27 @@ IMPLIED: dict[str, Any] = {
     "scorer": "linear",
     "reduce": "score",
     "target_ratio": None,
+    "merge_ratio": None,
+    "quantile": None,
     "own_network": "",
     "own_checksum": "",
     "arguments": "",
+    "metric": "auto",
+    "loss": "auto",
+    "class_weights": "none",
 }
 """The values of settings that a run does not mention. Checksums depend on them: they must never change.
 
 A new setting gets an entry: the value that trains as compool did before. This need not be its default.
 """
-REPLACEMENTS = {"none": "", "topk": "T", "sag": "A", "edge": "E"}
-"""Methods that replace ``P`` in component pooling's networks by another layer, to measure the effect of pooling."""
+REPLACEMENTS = {"none": "", "topk": "T", "sag": "A", "edge": "E", "random": "P"}
+"""Methods that replace ``P`` in component pooling's networks by another layer, to measure the effect of pooling.
+
+``"random"`` has ``P`` merge random edges: see :func:`_random`.
+"""
 _FOLDER = files("compool.study") / "recipes"
-_LETTERS = dict.fromkeys(("weights", "symmetric", "threshold", "scorer", "reduce", "target_ratio"), "P") | {
-    "ratio": "TA"
-}
+_SCORING = ("weights", "symmetric", "threshold", "quantile", "scorer")
+_LETTERS = dict.fromkeys((*_SCORING, "reduce", "merge_ratio", "target_ratio"), "P") | {"ratio": "TA"}
 _NETWORK_KEYS = {"layers", "hidden", "readout", "dropout"} | {field.name for field in fields(NetworkSettings)}
 _WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
 
@@ -93,6 +101,9 @@ class Recipe:
     scorer: str = "linear"
     reduce: str = "score"
     target_ratio: float | None = None
+    merge_ratio: float | None = None
+    """The share of each graph's nodes that component pooling leaves, in place of a threshold."""
+    quantile: float | None = None
     own_network: str = ""
     """Where the class of a network of one's own is: see :mod:`compool.study.own_network`. Settings of the built-in
     networks do not count then.
@@ -101,6 +112,12 @@ class Recipe:
     """The checksum of its file."""
     arguments: str = ""
     """Its arguments beside `in_channels` and `num_classes`, as JSON."""
+    metric: str = "auto"
+    """The metric that picks the epoch, one of :data:`compool.study.metrics.METRICS`; ``"auto"``: by the task."""
+    loss: str = "auto"
+    """``"cross_entropy"``, ``"bce"``, ``"l1"`` or ``"l2"``; ``"auto"``: by the task."""
+    class_weights: str = "none"
+    """``"balanced"``: every class counts as much as the others in the loss."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -110,6 +127,11 @@ class Recipe:
             elif type(value) not in kinds:
                 raise ValueError(f"{field.name} must be {_WORDS[kinds[0]]}, got {value!r}")
         choices = {"method": (*METHODS, *REPLACEMENTS), "optimizer": ("adam", "adamw")}
+        choices |= {
+            "metric": ("auto", *METRICS),
+            "loss": ("auto", *(loss for task in LOSSES.values() for loss in task)),
+        }
+        choices |= {"class_weights": ("none", "balanced")}
         if self.own_network:
             choices["method"] = (own_network.class_name(self.own_network),)
         for name, allowed in choices.items():
@@ -123,20 +145,23 @@ class Recipe:
         if not self.weight_decay >= 0:
             raise ValueError(f"weight_decay must not be below 0, got {self.weight_decay}")
 
-    def network(self, in_channels: int | None = None, num_classes: int | None = None) -> "Module":
+    def network(
+        self, in_channels: int | None = None, num_classes: int | None = None, task: str = "classification"
+    ) -> "Module":
         """The network, freshly initialised; by default, for the features and classes of the data set."""
-        return self.network_settings(in_channels, num_classes).network()
+        return self.network_settings(in_channels, num_classes, task).network()
 
     def network_settings(
-        self, in_channels: int | None = None, num_classes: int | None = None
+        self, in_channels: int | None = None, num_classes: int | None = None, task: str = "classification"
     ) -> NetworkSettings | GINSettings:
         """The settings of the network; by default, for the features and classes of the data set."""
         width, classes = in_channels or self.in_channels, num_classes or self.num_classes
         if width is None or classes is None:
             raise ValueError(f"there is no recipe for {self.dataset}: give in_channels and num_classes")
+        outputs = None if task == "classification" else classes
         if self.layers == "GIN":
-            return GINSettings(width, self.hidden, classes, self.dropout, self.readout)
-        known: dict[str, Any] = {"in_channels": width, "num_classes": classes}
+            return GINSettings(width, self.hidden, classes, self.dropout, self.readout, outputs=outputs)
+        known: dict[str, Any] = {"in_channels": width, "num_classes": classes, "outputs": outputs}
         names = (field.name for field in fields(NetworkSettings) if field.name not in known)
         return NetworkSettings(**known, **{name: getattr(self, name) for name in names})
 
@@ -175,6 +200,8 @@ class Recipe:
             return True
         if setting in ("jump", "squash"):
             return self.layers != "GIN"
+        if self.method == "random" and setting in _SCORING:
+            return False
         return any(letter in self.layers for letter in _LETTERS[setting]) if setting in _LETTERS else True
 
     @property
@@ -196,8 +223,8 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
 
     Args:
         method: ``"component"``, ``"edgepool"`` or ``"gin"``; or component pooling's network without it, ``"none"``,
-            or with another, ``"topk"``, ``"sag"`` or ``"edge"``. A network of one's own is ``"FILE.py:CLASS"`` or
-            ``"MODULE:CLASS"``, and is trained as component pooling is.
+            or with another, ``"topk"``, ``"sag"`` or ``"edge"``, or with ``"random"`` edges merged. A network of one's
+            own is ``"FILE.py:CLASS"`` or ``"MODULE:CLASS"``, and is trained as component pooling is.
         dataset: the data set, by its name in the paper or in the TU collection.
         name: which of the file's recipes, or the path of a TOML file of settings to change in ``fast``.
         changes: settings to change. Those of an own network that are not about training are arguments of its class.
@@ -209,11 +236,32 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
     if own_network.is_reference(method):
         return _own_recipe(method, dataset, name, changes)
     if method in REPLACEMENTS:
-        component = recipe("component", dataset, name, **changes)
-        return replace(component, method=method, layers=component.layers.replace("P", REPLACEMENTS[method]))
+        component = _recipe("component", dataset, name, method, changes)
+        other = replace(component, method=method, layers=component.layers.replace("P", REPLACEMENTS[method]))
+        return _random(other) if method == "random" else other
     if method not in METHODS:
         known_methods = ", ".join((*METHODS, *REPLACEMENTS))
         raise ValueError(f"method must be one of {known_methods}, or FILE.py:CLASS; got {method!r}")
+    return _recipe(method, dataset, name, method, changes)
+
+
+def _random(recipe: Recipe) -> Recipe:
+    """The control of Mesquita et al. (2020): random edges merge, as many as leave the recipe's `target_ratio` of the
+    nodes on average or, without it, `merge_ratio` in each graph.
+
+    Scores no longer weigh features: Eq. 3 becomes a sum, and graded weights, which end in means, become a mean.
+    """
+    if recipe.merge_ratio is None and recipe.target_ratio is None:
+        raise ValueError(
+            "random needs merge_ratio, the share of nodes that the trained network keeps: --set merge_ratio=0.4, or "
+            f"[{recipe.name}.random] in the recipe file of component on {recipe.dataset}"
+        )
+    reduce = {"score": "sum", "graded": "mean"}.get(recipe.reduce, recipe.reduce)
+    return replace(recipe, scorer="random", reduce=reduce, **{name: _DEFAULTS[name] for name in _SCORING[:-1]})
+
+
+def _recipe(method: str, dataset: str, name: str, variant: str, changes: dict[str, Any]) -> Recipe:
+    """The recipe of a method; a table ``[name.variant]`` in its file overrides the table ``[name]``."""
     dataset = next(
         (known for known in datasets(method) if dataset == _read_toml(_path(method, known)).get("files")), dataset
     )
@@ -235,7 +283,9 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
     for layer in layers:
         settings |= {key: value for key, value in layer.items() if not isinstance(value, dict)}
     for layer in layers:
-        settings |= layer.get(table, {})
+        settings |= {key: value for key, value in layer.get(table, {}).items() if not isinstance(value, dict)}
+    for layer in layers:
+        settings |= layer.get(table, {}).get(variant, {})
     return Recipe(method=method, dataset=dataset, name=name, **(settings | own | changes))
 
 

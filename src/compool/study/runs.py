@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from compool.study.checksums import CHECKSUM_COLUMN, run_checksum
-from compool.study.columns import FLOAT_MAXIMA, INTEGER_RANGES, JSON_COLUMNS
+from compool.study.columns import FLOAT_MAXIMA, INTEGER_RANGES, JSON_COLUMNS, LATER_JSON_COLUMNS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,7 +32,7 @@ class Run:
     status: str
     """``"done"``, or ``"failed"`` for the `reason`."""
     test: float | None
-    """Accuracy on the test graphs, at the epoch of the best validation accuracy."""
+    """The chosen metric, usually accuracy, on the test graphs, at the epoch where it was best in validation."""
     validation: float | None
     epoch: int | None
     kept: list[float]
@@ -63,6 +63,11 @@ class Run:
     """How many graphs its split tests on; 0 if the run is older than this field."""
     own_source: str = ""
     """The text of the file of an own network; empty for the built-in methods."""
+    metrics: dict[str, Any] = field(default_factory=dict)
+    """The `task`, the metric that was `chosen` to pick the epoch, every metric of the task at that epoch on the
+    `validation` and `test` graphs, and `details` of the test graphs, such as the confusion matrix; empty if the run
+    failed or is older than this field.
+    """
     weights: bytes = field(default=b"", repr=False, compare=False)
     """The parameters and buffers of its network at the best epoch, as :func:`encode_weights` makes them; on the way to
     the store only. Not a column: runs from a store have none, and :meth:`~compool.study.Store.weights` reads them.
@@ -78,7 +83,9 @@ def encode_run(run: Run) -> dict[str, Any]:
     """A run as SQLite stores it, and its checksum."""
     row = {name: getattr(run, name) for name in COLUMNS}  # asdict would copy all curves, which doubles the time
     row = (
-        row | {name: json.dumps(row[name]) for name in JSON_COLUMNS} | {name: _real(row[name]) for name in FLOAT_MAXIMA}
+        row
+        | {name: _encode_nested(name, row[name]) for name in JSON_COLUMNS}
+        | {name: _real(row[name]) for name in FLOAT_MAXIMA}
     )
     stored = {name: value.encode() if isinstance(value, str) else value for name, value in row.items()}
     return row | {CHECKSUM_COLUMN: run_checksum(stored)}
@@ -100,8 +107,8 @@ def encode_weights(weights: "Mapping[str, Tensor]") -> bytes:
 
     Example:
         >>> from torch.nn import Linear
-        >>> decode_weights(encode_weights(Linear(1, 2).state_dict())).keys()
-        dict_keys(['bias', 'weight'])
+        >>> sorted(decode_weights(encode_weights(Linear(1, 2).state_dict())))
+        ['bias', 'weight']
     """
     import torch
 
@@ -142,8 +149,15 @@ def _real(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else float(value)
 
 
+def _encode_nested(name: str, value: Any) -> str:
+    """The value of a JSON column; columns that older versions lack are empty text if there is nothing in them."""
+    return "" if name in LATER_JSON_COLUMNS and not value else json.dumps(value)
+
+
 def _decode_nested(name: str, text: bytes) -> Any:
     """The value of a JSON column; None if it is not JSON, or of another type."""
+    if name in LATER_JSON_COLUMNS and not text:
+        return JSON_COLUMNS[name]()
     try:
         value = json.loads(text.decode())
     except (ValueError, RecursionError):

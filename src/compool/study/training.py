@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,14 @@ import torch
 import compool
 from compool import data, replicas
 from compool.replicas import initial
-from compool.replicas.trainer import Curves, TrainingSettings, train, train_learner
+from compool.replicas.trainer import Curves, Trained, TrainingSettings, train, train_learner
 from compool.study import checkpoint, planning
+from compool.study.metrics import METRICS, loss_kind, metric_of
 from compool.study.own_training import initial_network, own_learner, stackable_settings
 from compool.study.planning import Block
 from compool.study.recipe import Recipe
 from compool.study.runs import encode_weights
+from compool.study.scoring import all_scores, details, score
 from compool.study.store import Run, Store
 
 OnEpoch = Callable[[Block, int, Curves], None]
@@ -49,11 +52,12 @@ def train_block(
     streams = [_stream(graphs.name, block.seed, replica) for replica in block.replicas]
     on_device = replicas.Graphs(graphs, features, block.device)
     networks = [
-        _network(variant, block.own_source, on_device, graphs.num_classes, int(weights))
+        _network(variant, block.own_source, graphs, on_device, int(weights))
         for variant, (weights, _) in zip(block.recipes, streams, strict=True)
     ]
     checksums = [_weights_checksum(network) for network in networks]
     keys = torch.tensor([int(key) for _, key in streams], device=block.device)
+    metric = metric_of(recipe.metric, graphs.task, graphs.name)
     settings = TrainingSettings(
         recipe.epochs,
         recipe.batch,
@@ -62,6 +66,10 @@ def train_block(
         torch.tensor([variant.weight_decay for variant in block.recipes]),
         recipe.optimizer == "adamw",
         recipe.shuffle,
+        loss_kind(recipe.loss, graphs.task, graphs.name),
+        recipe.class_weights == "balanced",
+        None if metric == "accuracy" and graphs.task == "classification" else partial(score, metric, graphs.task),
+        METRICS[metric].higher,
     )
     of_block = None if on_epoch is None else lambda epoch, curves: on_epoch(block, epoch, curves)
     device = _device_name(block.device)
@@ -73,7 +81,7 @@ def train_block(
         saved = checkpoint.Checkpoint(block.checkpoint, block.members, block.seed, origin)
     start, save = (saved.read(), saved.write) if saved else (None, None)
     if recipe.own_network and stackable_settings(networks[0]) is None:
-        learner = own_learner(networks[0], recipe, on_device, graphs.num_classes, keys, settings)
+        learner = own_learner(networks[0], recipe, graphs, on_device, splits, keys, settings)
         kept: Any = learner.network
         with torch.random.fork_rng(devices=[]):
             trained = train_learner(learner, splits, settings, of_block, start, save)
@@ -89,10 +97,14 @@ def train_block(
     for index, (replica, split) in enumerate(zip(block.replicas, splits, strict=True)):
         curves = {name: [_json_numbers(row[index]) for row in getattr(trained.curves, name)] for name in names}
         epoch = int(trained.epoch[index])
+        reason = "its loss or weights were no longer finite" if trained.failed[index] else ""
+        if not reason and epoch < 1:
+            reason = f"its metric, {metric}, is not defined on its validation graphs"
         result = {
-            "status": "failed" if trained.failed[index] else "done",
-            "reason": "its loss or weights were no longer finite" if trained.failed[index] else "",
-            "test": float(trained.test[index]) if epoch > 0 else None,
+            "status": "failed" if reason else "done",
+            "reason": reason,
+            "metrics": _metrics(trained, index, split, graphs, metric) if epoch > 0 else {},
+            "test": _number(trained.test[index]) if epoch > 0 else None,
             "validation": float(trained.validation[index]) if epoch > 0 else None,
             "epoch": epoch if epoch > 0 else None,
             "kept": curves["kept"][epoch - 1] if epoch > 0 else [],
@@ -104,6 +116,16 @@ def train_block(
         result |= _recipe_columns(block.recipes[index]) | _split_columns(split)
         runs.append(Run(replica=replica, curves=curves, **result, **common))
     return runs
+
+
+def _metrics(trained: Trained, index: int, split: data.Split, graphs: data.GraphSet, metric: str) -> dict[str, Any]:
+    """The metrics of a replica at its best epoch, on the validation and test graphs, and details of the latter."""
+    measured: dict[str, Any] = {"task": graphs.task, "chosen": metric}
+    for part in ("validation", "test"):
+        ids = getattr(split, part)
+        logits, y = trained.logits[part][index, : len(ids)].float().cpu(), torch.from_numpy(graphs.y[ids])
+        measured[part] = all_scores(graphs.task, logits, y)
+    return measured | {"details": details(graphs.task, logits, y)}
 
 
 def failed_block(block: Block, graphs: data.GraphSet, reason: str) -> list[Run]:
@@ -155,10 +177,8 @@ def _num_parameters(block: Block, graphs: data.GraphSet) -> int:
     """How many parameters the network of a block has."""
     recipe, features = block.recipe, data.features(graphs, block.recipe.features)
     if not recipe.own_network:
-        return recipe.network_settings(features.width, graphs.num_classes).num_parameters
-    network = initial_network(
-        recipe, block.own_source, replicas.Graphs(graphs, features), graphs.num_classes, block.seed
-    )
+        return recipe.network_settings(features.width, graphs.num_classes, graphs.task).num_parameters
+    network = initial_network(recipe, block.own_source, graphs, replicas.Graphs(graphs, features), block.seed)
     return sum(parameter.numel() for parameter in network.parameters())
 
 
@@ -202,13 +222,15 @@ def _stream(name: str, seed: int, replica: int) -> np.ndarray:
     return words.generate_state(2, np.uint64).astype(np.int64)
 
 
-def _network(recipe: Recipe, source: str, graphs: replicas.Graphs, num_classes: int, seed: int) -> torch.nn.Module:
+def _network(
+    recipe: Recipe, source: str, graphs: data.GraphSet, on_device: replicas.Graphs, seed: int
+) -> torch.nn.Module:
     """The network with the initial weights of a seed."""
     if recipe.own_network:
-        return initial_network(recipe, source, graphs, num_classes, seed)
+        return initial_network(recipe, source, graphs, on_device, seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return initial.draw_parameters(recipe.network_settings(graphs.width, num_classes))
+        return initial.draw_parameters(recipe.network_settings(on_device.width, graphs.num_classes, graphs.task))
 
 
 def _weights_checksum(network: torch.nn.Module) -> str:
@@ -223,6 +245,10 @@ def _device_name(device: str) -> str:
     return (
         torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.processor() or platform.machine()
     )
+
+
+def _number(value: torch.Tensor) -> float | None:
+    return float(value) if value.isfinite() else None
 
 
 def _json_numbers(value: torch.Tensor) -> Any:

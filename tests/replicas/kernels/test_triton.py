@@ -162,6 +162,18 @@ def test_coarsen_padded_again_on_its_result() -> None:
         given = (ours[4], ours[5])
 
 
+@pytest.mark.parametrize("scores", ["random", "tied"])
+@pytest.mark.parametrize("shape", INTERPRETED)
+def test_forest_padded(shape: str, scores: str) -> None:
+    number, edges = INTERPRETED[shape]
+    edges = undirected(edges[:, edges[0] != edges[1]]).to(DEVICE)
+    capacity = torch.nn.functional.pad(edges.int(), (0, 6))
+    row_ptr = torch.searchsorted(edges[0].contiguous(), torch.arange(number + 4, device=DEVICE))
+    score = torch.randn(capacity.size(1), device=DEVICE)
+    score = score if scores == "random" else score.round(decimals=0)
+    gpu("forest_padded", score, capacity, row_ptr, max(number, 1))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 @pytest.mark.parametrize("shape", INTERPRETED)
 def test_softmax_ends(shape: str, dtype: torch.dtype) -> None:

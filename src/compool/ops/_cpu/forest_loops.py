@@ -114,6 +114,15 @@ def persistence(source, target, parent, founder, begins, ends):
 
 
 @exact
+def merges(source, target, parent, into, absorbed):
+    """The first members of the two supernodes that each edge of a forest unites."""
+    for k in range(source.size):
+        u, v = find(parent, source[k]), find(parent, target[k])
+        into[k], absorbed[k] = min(u, v), max(u, v)
+        parent[max(u, v)] = min(u, v)
+
+
+@exact
 def order_key(bits, is_float, lowest, key):
     """Floats sort as the integers of the same bits, in reverse where they are negative. −0, the `lowest` bits, is 0."""
     for e in range(bits.size):

@@ -11,6 +11,7 @@ from compool.replicas.kernels import _torch
 from compool.replicas.kernels._cuda_padded import (
     coarsen_padded,
     contract_padded,
+    forest_padded,
     softmax_ends,
     softmax_ends_backward,
 )
@@ -263,5 +264,6 @@ KERNELS = ReplicaKernels(
     softmax_ends=softmax_ends,
     softmax_ends_backward=softmax_ends_backward,
     coarsen_padded=coarsen_padded,
+    forest_padded=forest_padded,
     contract_padded=contract_padded,
 )

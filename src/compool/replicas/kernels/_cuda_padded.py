@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from compool.ops._cuda import kernels
+from compool.ops._cuda import forest_kernels, kernels
 from compool.ops._cuda.launch import EDGES, NODES, launch, over, strided, wide
 from compool.ops._cuda.steps import rank_roots, select_and_hook, start_alone
 from compool.replicas.kernels import _cuda_padded_kernels as padded
@@ -61,6 +61,29 @@ def softmax_ends_backward(grad: Tensor, share: Tensor, edge_index: Tensor, row_p
     grid, tile = _rows(num_nodes)
     launch(padded.softmax_out, grid, grad, share, row_ptr, edges[1], into, out, num_nodes, **tile)
     return out.to(dtype)
+
+
+def forest_padded(edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, span: int) -> Tensor:
+    """Borůvka's rounds as in `ops._cuda.forest`, as many as the largest graph may need, each through all edges."""
+    num_nodes, num_edges = row_ptr.numel() - 1, edge_index.size(1)
+    if edge_score.dtype != torch.float32 or not num_nodes or not num_edges:
+        return _torch.forest_padded(edge_score, edge_index, row_ptr, span)
+    (edges, stride), score = strided(edge_index), edge_score.contiguous()
+    flags = torch.zeros(2, kernels.SIZE, dtype=torch.int32, device=edges.device)
+    parent = torch.arange(num_nodes, dtype=torch.int32, device=edges.device)
+    above, best = torch.empty_like(parent), row_ptr.new_full((num_nodes,), forest_kernels.NO_OFFER.value)
+    chosen = best.clone()
+    options = {"LISTED": False, "KEEP": False, "MASKED": False, "WIDE": False, "TIES": False, "BLOCK": EDGES}
+    over_nodes, per_node = over(num_nodes, NODES), {"WIDE": False, "BLOCK": NODES}
+    for _ in range((span - 1).bit_length()):  # the components of a graph that have an edge halve in each
+        given = (score, edges, stride, edges, parent, best, parent, parent, parent, flags[1], flags[0])
+        launch(forest_kernels.offer_edges, over(num_edges, EDGES), *given, num_edges, num_nodes, **options)
+        nodes = (edges, stride, parent, best, parent, above, chosen, flags[0], num_nodes)
+        launch(forest_kernels.hook_best, over_nodes, *nodes, **per_node)
+        launch(forest_kernels.settle, over_nodes, above, best, parent, num_nodes, **per_node)
+        parent, above = above, parent
+    chosen = chosen.sort().values
+    return torch.where(chosen == forest_kernels.NO_OFFER.value, -1, chosen & 0x7FFFFFFF)
 
 
 def contract_padded(

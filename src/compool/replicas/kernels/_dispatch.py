@@ -27,6 +27,7 @@ class ReplicaKernels(NamedTuple):
     softmax_ends: Callable[..., Tensor]
     softmax_ends_backward: Callable[..., Tensor]
     coarsen_padded: Callable[..., tuple[Tensor, ...]]
+    forest_padded: Callable[..., Tensor]
     contract_padded: Callable[..., tuple[Tensor, ...]]
 
 

@@ -206,6 +206,13 @@ def coarsen_padded(
     return merged, cluster, first, alone, out, rows
 
 
+def forest_padded(edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, span: int) -> Tensor:
+    count, num_nodes = int(row_ptr[-1]), row_ptr.size(0) - 1
+    scores = edge_score[:count].nan_to_num(torch.inf, torch.inf, -torch.inf)
+    edges = _dispatch.kernels_for(edge_score).forest(scores, edge_index[:, :count], None, num_nodes)
+    return F.pad(edges, (0, num_nodes - edges.size(0)), value=-1)
+
+
 def contract_padded(
     edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, graph_ptr: Tensor, span: int
 ) -> tuple[Tensor, ...]:
@@ -242,5 +249,6 @@ KERNELS = ReplicaKernels(
     softmax_ends=softmax_ends,
     softmax_ends_backward=softmax_ends_backward,
     coarsen_padded=coarsen_padded,
+    forest_padded=forest_padded,
     contract_padded=contract_padded,
 )

@@ -88,6 +88,34 @@ def coarsen_padded(
     return PaddedCoarse(merged, Components(cluster, first, alone), edges, rows)
 
 
+_forest_padded = operator(
+    "forest_padded(Tensor edge_score, Tensor edge_index, Tensor row_ptr, SymInt span) -> Tensor",
+    lambda edge_score, edge_index, row_ptr, span: row_ptr.new_empty(row_ptr.size(0) - 1),
+    lambda kernels: kernels.forest_padded,
+)
+
+
+def forest_padded(edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, span: int | None = None) -> Tensor:
+    """:func:`spanning_forest` of a padded graph: positions of edges [N], highest scores first, then −1.
+
+    Nothing is copied to the host. An edge whose score is NaN counts as the highest.
+
+    Args:
+        edge_score: scores [E].
+        edge_index: edges [2, E]; only the first ``row_ptr[-1]`` are edges, and those after them are self-loops.
+        row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1].
+        span: no component has more nodes. A small span saves time on a GPU; one that is too small gives a part of the
+            forest.
+
+    Example:
+        >>> edge_index, row_ptr = torch.tensor([[0, 1, 1, 2, 0], [1, 0, 2, 1, 0]]), torch.tensor([0, 1, 3, 4, 4])
+        >>> forest_padded(torch.tensor([0.1, 0.2, 0.3, 0.1, 0.9]), edge_index, row_ptr)
+        tensor([ 2,  1, -1, -1])
+    """
+    span = row_ptr.size(0) - 1 if span is None else span
+    return cast(Tensor, _forest_padded(edge_score.detach(), edge_index, row_ptr, span))
+
+
 _softmax_ends = operator(
     "softmax_ends(Tensor ends, Tensor edge_index, Tensor row_ptr) -> Tensor",
     lambda ends, edge_index, row_ptr: ends.new_empty(edge_index.size(1)),

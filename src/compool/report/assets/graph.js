@@ -1,36 +1,12 @@
 "use strict";
-// One graph before and after pooling, at any threshold. What the operator does is done again here: scores above the
-// threshold merge, their components are the supernodes, numbered by first member.
+// One graph before and after pooling, at any threshold. Its merges, highest score first, come with the page: each makes
+// one supernode of two, which are named by their first members.
 
-function forest(count) { // sets of nodes; the root of each is its smallest member
-  const parent = Array.from({ length: count }, (_, node) => node);
-  const root = (node) => {
-    while (parent[node] !== node) node = parent[node] = parent[parent[node]];
-    return node;
-  };
-  const unite = (i, j) => {
-    const [a, b] = [root(i), root(j)];
-    parent[Math.max(a, b)] = Math.min(a, b);
-    return a !== b;
-  };
-  return { root, unite };
-}
-
-function components(count, edges, threshold) {
-  const { root, unite } = forest(count), first = [], cluster = new Array(count);
-  for (const [i, j, score] of edges) if (score > threshold) unite(i, j);
-  for (let node = 0; node < count; node++) {
-    const own = root(node);
-    if (own === node) { cluster[node] = first.length; first.push(node); } else cluster[node] = cluster[own];
-  }
+function components(count, merges, threshold) { // the supernode of each node, and the first member of each supernode
+  const parent = Array.from({ length: count }, (_, node) => node), first = [], cluster = [];
+  for (const [into, absorbed, score] of merges) if (score > threshold) parent[absorbed] = into;
+  parent.forEach((into, node) => cluster.push(into === node ? first.push(node) - 1 : cluster[into]));
   return { cluster, first };
-}
-
-function sweep(count, edges) { // how many supernodes there are from which threshold down: [[threshold, number]]
-  const { unite } = forest(count), found = [];
-  let left = count;
-  for (const [i, j, score] of [...edges].sort((a, b) => b[2] - a[2])) if (unite(i, j)) found.push([score, --left]);
-  return found;
 }
 
 function scoreColour(score) {
@@ -59,7 +35,7 @@ function viewer(place, graphs) {
   const features = (list) => list.map(([at, value]) => `x${at} = ${+value.toPrecision(3)}`).join(", ") || "all zero";
 
   function compute() {
-    found = components(level.place.length, level.edges, threshold);
+    found = components(level.place.length, level.merges, threshold);
     found.size = found.first.map(() => 0);
     for (const k of found.cluster) found.size[k]++;
     found.weight = level.place.map(() => 0);
@@ -105,9 +81,10 @@ function viewer(place, graphs) {
     level.place.forEach((spot, node) => {
       const [cx, cy] = at(spot), k = found.cluster[node];
       const circle = make("circle", { cx, cy, r: radius, fill: nodeColour(k), stroke: "var(--card)", "stroke-width": 1, "data-supernode": k });
-      const weight = level.weights === "merged" ? `\nweight ${number(found.weight[node], 3)}` : "\nweighed by all its edges";
+      const weight = { merged: found.weight[node], sum: 1, mean: 1 / found.size[k] }[level.weights];
+      const weighed = weight !== undefined ? `\nweight ${number(weight, 3)}` : `\nweighed by ${level.weights === "all" ? "all its edges" : "the grades of merges"}`;
       const given = level.given ? `\ninput: ${features(level.given[node])}` : "";
-      marks.push(alive(tip(circle, `node ${node} of supernode ${k}, which has ${found.size[k]}${weight}${given}\nfeatures: ${features(level.features[node])}`), k));
+      marks.push(alive(tip(circle, `node ${node} of supernode ${k}, which has ${found.size[k]}${weighed}${given}\nfeatures: ${features(level.features[node])}`), k));
     });
     return [height, marks];
   });
@@ -150,7 +127,7 @@ function viewer(place, graphs) {
   function choose(next) {
     level = next;
     threshold = level.threshold;
-    level.steps ||= sweep(level.place.length, level.edges);
+    level.steps ||= level.merges.map(([, , score], merged) => [score, level.place.length - merged - 1]);
     reset.textContent = `back to the network's ${number(level.threshold, 2)}`;
     compute();
   }

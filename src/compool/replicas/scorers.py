@@ -1,0 +1,73 @@
+"""What scores the edges of R replicas beside a linear map: see `pooling`."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from compool import ops
+from compool.nn.random_score import RandomScore
+from compool.nn.similarity import EPSILON, Similarity, channel_weight, moving_share
+from compool.replicas import kernels
+from compool.replicas.layers import stacked
+from compool.replicas.union import Union
+
+
+class StackedRandomScore(Module):
+    """R of :class:`compool.nn.RandomScore`."""
+
+    seed: Tensor
+
+    def __init__(self, layers: Sequence[RandomScore]) -> None:
+        super().__init__()
+        self.register_buffer("seed", torch.stack([layer.seed for layer in layers]))
+
+    def forward(self, union: Union) -> Tensor:
+        """The score of each edge [E], float32."""
+        graphs_per_replica = (union.graph_ptr.size(0) - 1) // union.replicas
+        key = torch.nn.functional.pad(self.seed.repeat_interleave(graphs_per_replica), (0, 1))  # a graph of padding
+        return ops.random_scores(union.edge_index - union.graph_ptr[union.edge_graph], union.edge_graph, key)
+
+
+class StackedSimilarity(Module):
+    """R of :class:`compool.nn.Similarity`: statistics of each replica's own edges."""
+
+    mean: Tensor
+    variance: Tensor
+    num_batches_tracked: Tensor
+
+    def __init__(self, layers: Sequence[Similarity]) -> None:
+        super().__init__()
+        self.logit = stacked(layer.logit for layer in layers)
+        for name in ("mean", "variance", "num_batches_tracked"):
+            self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
+
+    def forward(self, x: Tensor, union: Union) -> Tensor:
+        """The term of each edge [E]."""
+        edge_index = union.edge_index
+        if self.training:
+            counted = edge_index[0] != edge_index[1]
+            num_edges = _sum_by_replica(counted.to(self.variance.dtype), union)
+            self.num_batches_tracked += (num_edges > 0).squeeze(1)
+            share = (num_edges > 0) * moving_share(self.num_batches_tracked).unsqueeze(1).to(self.mean.dtype)
+            self.mean.lerp_(ops.edge_moments(x, edge_index, counted, union.replica, union.replicas), share)
+        distance = ops.edge_distance(x, edge_index, channel_weight(self.logit, self.mean), union.replica)
+        if self.training:
+            self.variance.lerp_(_variance(distance.detach(), counted, num_edges, union), share)
+        scale = (self.variance + EPSILON).rsqrt()
+        return -((distance - 1) * kernels.segment_repeat(scale, union.edge_ptr, distance.size(0)).squeeze(1))
+
+
+def _variance(distance: Tensor, counted: Tensor, num_edges: Tensor, union: Union) -> Tensor:
+    """The variance of each replica's distances [R, 1], of the edges that count."""
+    total = num_edges.clamp(min=1)
+    mean = _sum_by_replica(distance * counted, union) / total
+    centred = distance - kernels.segment_repeat(mean, union.edge_ptr, distance.size(0)).squeeze(1)
+    return _sum_by_replica(centred.square() * counted, union) / total
+
+
+def _sum_by_replica(values: Tensor, union: Union) -> Tensor:
+    """The sum of what each replica's edges hold [R, 1], first by graph, as long segments take long on a GPU."""
+    sums = kernels.segment_sum(values.unsqueeze(1), union.row_ptr[union.graph_ptr])
+    return sums.view(union.replicas, sums.size(0) // union.replicas).sum(1, keepdim=True)

@@ -1,0 +1,85 @@
+"""The metrics of a study, by name: what they are called, which tasks they are for, and whether more is better.
+
+Needs no torch; :mod:`compool.study.scoring` computes them.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+_LABELS, _NUMBERS = ("classification", "multilabel"), ("regression",)
+
+
+class Metric(NamedTuple):
+    """A metric of graphs that a network was not trained on."""
+
+    title: str
+    tasks: tuple[str, ...]
+    higher: bool = True
+    """Whether more is better."""
+
+    @property
+    def scale(self) -> int:
+        """What values are multiplied by in tables: 100 for percent."""
+        return 100 if self.higher else 1
+
+    @property
+    def unit(self) -> str:
+        """What is written after the title of a column or axis."""
+        return ", %" if self.higher else ""
+
+    def is_better(self, value: float, other: float) -> bool:
+        """Whether a value is better than another."""
+        return value > other if self.higher else value < other
+
+
+METRICS = {
+    "accuracy": Metric("accuracy", _LABELS),
+    "balanced_accuracy": Metric("balanced accuracy", ("classification",)),
+    "f1": Metric("macro F1", _LABELS),
+    "roc_auc": Metric("ROC AUC", _LABELS),
+    "average_precision": Metric("average precision", _LABELS),
+    "mae": Metric("mean absolute error", _NUMBERS, higher=False),
+    "rmse": Metric("root mean squared error", _NUMBERS, higher=False),
+}
+DEFAULTS = {"classification": "accuracy", "multilabel": "roc_auc", "regression": "mae"}
+LOSSES = {"classification": ("cross_entropy",), "multilabel": ("bce",), "regression": ("l2", "l1")}
+"""The losses of each task, the default first."""
+
+
+def metric_of(name: str, task: str, dataset: str) -> str:
+    """The metric that picks the epoch: the task's default for ``"auto"``; a ValueError if it is not for the task.
+
+    Example:
+        >>> metric_of("auto", "regression", "ZINC"), metric_of("f1", "classification", "NCI1")
+        ('mae', 'f1')
+    """
+    name = DEFAULTS[task] if name == "auto" else name
+    allowed = [metric for metric, about in METRICS.items() if task in about.tasks]
+    if name not in allowed:
+        raise ValueError(f"metric must be one of {', '.join(allowed)} for {dataset} ({task}); got {name!r}")
+    return name
+
+
+def loss_kind(name: str, task: str, dataset: str) -> str:
+    """The loss of a training: the task's default for ``"auto"``; a ValueError if it is not for the task.
+
+    Example:
+        >>> loss_kind("auto", "regression", "ZINC"), loss_kind("l1", "regression", "ZINC")
+        ('l2', 'l1')
+    """
+    if name == "auto":
+        return LOSSES[task][0]
+    if name not in LOSSES[task]:
+        raise ValueError(f"loss must be one of {', '.join(LOSSES[task])} for {dataset} ({task}); got {name!r}")
+    return name
+
+
+def chosen_metric(metrics: Mapping[str, Any]) -> str:
+    """The metric of a run, by its column `metrics`; runs of older versions have accuracies.
+
+    Example:
+        >>> chosen_metric({}), chosen_metric({"chosen": "mae"})
+        ('accuracy', 'mae')
+    """
+    chosen = metrics.get("chosen", "accuracy")
+    return chosen if chosen in METRICS else "accuracy"
