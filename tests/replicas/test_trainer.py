@@ -11,8 +11,9 @@ from torch_geometric.data import Batch
 from compool import nn, replicas
 from compool.data import features, split
 from compool.replicas.adam import Adam
+from compool.replicas.held_out import evaluate_all
 from compool.replicas.learner import Learner
-from compool.replicas.trainer import Trained, TrainingSettings, _evaluate_all, _shuffled, train
+from compool.replicas.trainer import Trained, TrainingSettings, _shuffled, train
 from tests.replicas.batches import graph_set
 
 KEYS = torch.tensor([11, 22, 33, 44])
@@ -26,6 +27,7 @@ MAKE = {
         "CPCL", 5, 8, 2, dropout, scorer="random", reduce="mean", merge_ratio=0.5
     ),
     "PCL, quantile": lambda dropout: nn.Network("PCL", 5, 8, 2, dropout, quantile=0.6, reduce="sum"),
+    "GPCL, learned": lambda dropout: nn.Network("GPCL", 5, 8, 2, dropout, scorer="similarity", reduce="graded"),
     "GPPL, sum": lambda dropout: nn.Network("GPPL", 5, 8, 2, dropout, scorer="similarity", reduce="sum"),
 }
 
@@ -194,7 +196,7 @@ def test_graphs_held_out_by_hand() -> None:
     stack = replicas.stack(networks)
     ids = torch.tensor([[0, 3, 7, 9, -1], [1, 2, 3, 4, 5]])
     learner = Learner(stack, replicas.Graphs(graphs, chosen), KEYS[:2], Adam(stack, torch.ones(2), torch.zeros(2)))
-    accuracy, loss, kept = _evaluate_all(learner.evaluate, ids, 2)
+    accuracy, loss, kept, _ = evaluate_all(learner.evaluate, ids, 2)
     for replica, network in enumerate(networks):
         right, losses, nodes, supernodes = [], [], 0, 0
         for index in ids[replica][ids[replica] >= 0].tolist():

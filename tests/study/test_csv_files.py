@@ -88,6 +88,10 @@ def changed(path: Path, column: str, value: str) -> None:
         *(("seconds", value) for value in ("", "nan", "-1")),
         *(("epoch", "0"), ("block", "0"), ("status", "lost"), ("finished", "yesterday"), ("dataset", "")),
         *((name, "-1") for name in ("train_graphs", "test_graphs")),
+        *(
+            ("metrics", value)
+            for value in ("[]", '{"chosen":5}', '{"test":5}', '{"test":{"f1":"x"}}', '{"details":[]}')
+        ),
     ],
 )
 def test_columns_of_another_kind(tmp_path: Path, column: str, value: str) -> None:
@@ -111,7 +115,7 @@ def test_lines_with_cells_too_many_or_too_few(tmp_path: Path) -> None:
     path.write_text(f"{text},more,cells\n")
     with pytest.raises(ValueError, match=r"runs.csv, line 2: there are 2 cells more than columns"):
         read_csv(path)
-    path.write_text(text.rsplit(",", 3)[0])
+    path.write_text(text.rsplit(",", 4)[0])
     with pytest.raises(ValueError, match=r"runs.csv, line 2: train_graphs is missing: the line ends before it"):
         read_csv(path)
 

@@ -118,7 +118,7 @@ def test_files_that_are_no_study(tmp_path: Path) -> None:
 def test_a_file_of_the_first_version_opens(tmp_path: Path) -> None:
     path, run = tmp_path / "study.sqlite", example(0)
     row = encode_run(run)
-    later = ("weights_checksum", "node", "reason", "data_checksum", "splits_checksum", "own_source")
+    later = ("weights_checksum", "node", "reason", "data_checksum", "splits_checksum", "own_source", "metrics")
     names = [name for name in row if name not in (*later, "train_graphs", "test_graphs", "checksum")]
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(MIGRATIONS[0])
@@ -142,7 +142,7 @@ def test_columns_of_somebody_else_are_kept_and_ignored(tmp_path: Path, caplog: p
             connection.execute(statement)
         connection.execute("PRAGMA user_version = 5")
         connection.execute("ALTER TABLE runs ADD COLUMN 'my; note' TEXT")
-        later = ("data_checksum", "splits_checksum", "train_graphs", "test_graphs", "checksum", "own_source")
+        later = ("data_checksum", "splits_checksum", "train_graphs", "test_graphs", "checksum", "own_source", "metrics")
         names = [name for name in row if name not in later]
         insert = f"INSERT INTO runs ({', '.join(names)}, 'my; note') VALUES ({', '.join('?' * len(names))}, 'good')"
         connection.execute(insert, [row[name] for name in names])

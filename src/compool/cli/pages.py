@@ -31,6 +31,13 @@ def report_study(
             "or loss (lowest in validation).",
         ),
     ] = "best",
+    metric: Annotated[
+        str,
+        typer.Option(
+            help="Show this metric: accuracy, balanced_accuracy, f1, roc_auc, average_precision, mae or rmse.",
+            show_default="the one that picked the epoch",
+        ),
+    ] = "",
 ) -> None:
     """Write tables, figures, and a page that needs no network, from the runs of a study."""
     from rich.console import Console
@@ -42,7 +49,7 @@ def report_study(
         raise stop(f"--store {store} is not there; compool run makes one")
     if out is not None and out.exists() and not out.is_dir():
         raise stop(f"--out {out} is no folder")
-    study, path = report_with_status(store, out, find_data(data).folder, graphs, pick)
+    study, path = report_with_status(store, out, find_data(data).folder, graphs, pick, metric)
     console = Console() if Console().is_terminal else Console(width=160)
     for table in tables.tables(study):
         if table.rows:
@@ -53,7 +60,7 @@ def report_study(
 
 
 def report_with_status(
-    store: Path, out: Path | None, data: Path | None, graphs: bool, pick: str = "best"
+    store: Path, out: Path | None, data: Path | None, graphs: bool, pick: str = "best", metric: str = ""
 ) -> tuple[Any, Path]:
     """Write a report, and show the current step in the terminal."""
     from compool.cli._display import Display
@@ -61,7 +68,8 @@ def report_with_status(
 
     with Display("reporting") as display:
         try:
-            return write_report(store, out, data, graphs, display.status, display.on_training, display.on_epoch, pick)
+            callbacks = (display.status, display.on_training, display.on_epoch)
+            return write_report(store, out, data, graphs, *callbacks, pick, metric)
         except OSError as error:
             command = f"compool report --store {store}" + ("" if out is None else f" --out {out}")
             raise OSError(f"{error}; the runs are safe in {store}, and `{command}` tries again") from None

@@ -26,8 +26,8 @@ def run_study(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="Methods, with commas between; also none, topk, sag, edge and random, for comparison, and FILE.py:CLASS or "
-            "MODULE:CLASS for a network of your own.",
+            help="Methods, with commas between; also none, topk, sag, edge and random, for comparison, and "
+            "FILE.py:CLASS or MODULE:CLASS for a network of your own.",
             show_default="component,edgepool,gin",
         ),
     ] = None,
@@ -42,6 +42,14 @@ def run_study(
         ),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs.", show_default="the recipe's")] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="What picks the epoch and is reported: accuracy, balanced_accuracy, f1, roc_auc, average_precision, "
+            "mae or rmse.",
+            show_default="accuracy; roc_auc for several labels, mae for numbers",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="The study's seed.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
     data: DataFolder = None,
@@ -90,7 +98,8 @@ def run_study(
     names = source.datasets(datasets, "communities")
     methods = _listed(method or METHODS)
     num_wanted = (20 if names == ["communities"] else 100) if num_replicas is None else num_replicas
-    changes = [*(settings or ()), *([] if epochs is None else [f"epochs={epochs}"])]
+    options = {"epochs": epochs, "metric": metric}
+    changes = [*(settings or ()), *(f"{name}={value}" for name, value in options.items() if value is not None)]
     if not methods:
         raise stop("--method names none; there are component, edgepool and gin, and none, topk, sag, edge and random")
     log_kinds = _listed(log)
@@ -216,18 +225,23 @@ def _summary(runs: Sequence[Any]) -> Any:
     from rich.table import Table
 
     from compool.report.same_data import separate_data
+    from compool.study.metrics import METRICS, chosen_metric, format_mean
 
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("data set", "method", "recipe", "runs", "test %", "kept %", "seconds"):
-        justify: Any = "right" if "%" in heading or heading == "seconds" else "left"
+    runs = separate_data(runs)[0]
+    in_percent = all(METRICS[chosen_metric(run.metrics)].higher for run in runs)
+    for heading in ("data set", "method", "recipe", "runs", "test %" if in_percent else "test", "kept %", "seconds"):
+        justify: Any = "right" if heading in ("test %", "test", "kept %", "seconds") else "left"
         table.add_column(heading, justify=justify, no_wrap=heading != "recipe", overflow="fold")
     groups: dict[tuple[Any, ...], list[Any]] = {}
-    for run in separate_data(runs)[0]:
+    for run in runs:
         groups.setdefault((run.dataset, run.method, run.recipe, run.recipe_checksum, run.seed), []).append(run)
     for (dataset, method, recipe, _, seed), members in groups.items():
         tests = [run.test for run in members if run.status == "done" and run.test is not None]
-        deviation = f" ± {100 * stdev(tests):.1f}" if len(tests) > 1 else ""
-        accuracy = f"{100 * mean(tests):.1f}{deviation}" if tests else "–"
+        chosen = next((chosen_metric(run.metrics) for run in members if run.metrics), "accuracy")
+        metric = METRICS[chosen]
+        text = format_mean(metric, mean(tests), stdev(tests) if len(tests) > 1 else None) if tests else "–"
+        text += "" if chosen == "accuracy" or not tests else f" {chosen}"
         kept = " ".join(
             f"{100 * mean(level):.0f}" for level in zip(*(run.kept for run in members if run.kept), strict=False)
         )
@@ -239,7 +253,7 @@ def _summary(runs: Sequence[Any]) -> Any:
             escape(method),
             escape(name),
             count,
-            accuracy,
+            text,
             kept,
             f"{sum(run.seconds for run in members):,.0f}",
         )

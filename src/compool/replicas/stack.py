@@ -20,6 +20,7 @@ _STACKED: dict[str, type[Module]] = {
     "C": layers.StackedGCNConv,
     "S": layers.StackedSAGEConv,
     "G": layers.StackedGINLayer,
+    "N": layers.StackedLinear,
     "P": pooling.StackedComponentPooling,
     "E": pooling.StackedEdgePooling,
     "T": pooling.StackedTopKPooling,

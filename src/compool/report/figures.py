@@ -13,7 +13,7 @@ from compool.report.results import Row, Study
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TITLES = {"validation": "validation accuracy, %", "test": "test accuracy, %", "loss": "training loss"}
+PANELS = ("validation", "test", "loss")  # of training curves
 _PAPER: dict[str, Any] = {"marker": "D", "color": "white", "markeredgecolor": "black", "markersize": 4, "zorder": 5}
 
 
@@ -28,9 +28,11 @@ def figures(study: Study) -> "Iterator[tuple[str, Figure]]":
     import matplotlib
 
     with matplotlib.rc_context(STYLE):
-        for name, part in (("accuracy", study.compared), ("accuracy-instead", study.replacements)):
-            if any(result.tests for row in part.rows for result in row.results.values()):
-                yield name, box_plot(part)
+        for kind, whole in (("accuracy", study.compared), ("accuracy-instead", study.replacements)):
+            for metric in dict.fromkeys(row.metric for row in whole.rows):  # a figure of each
+                part = replace(whole, rows=tuple(row for row in whole.rows if row.metric == metric))
+                if any(result.tests for row in part.rows for result in row.results.values()):
+                    yield kind.replace("accuracy", file_name(metric.title)), box_plot(part)
         study = study.compared
         if study.rows:
             yield "parameters", parameter_bars(study)
@@ -64,7 +66,7 @@ def box_plot(study: Study) -> "Figure":
         if (reported := row.reported(method)) is not None:
             axes.plot(x, reported.mean, **_PAPER)
     _name_rows(axes, study)
-    axes.set_ylabel("test accuracy, %")
+    axes.set_ylabel(f"test {study.rows[0].metric.title}{study.rows[0].metric.unit}")
     _legend(figure, study, "the paper's mean")
     return figure
 
@@ -94,7 +96,8 @@ def _slots(study: Study) -> Iterator[tuple[float, str, Row, str]]:
 def training_curves(study: Study, row: Row) -> "Figure":
     """Median over runs and the band from the 10th to the 90th percentile, epoch by epoch."""
     figure, panels = canvas(10.5, 3.2, columns=3)
-    for axes, (name, title) in zip(panels, TITLES.items(), strict=True):
+    for axes, name in zip(panels, PANELS, strict=True):
+        title = "training loss" if name == "loss" else f"{name} {row.metric.title}{row.metric.unit}"
         for method in study.methods:
             if method in row.results and name in row.results[method].curves:
                 curves = row.results[method].curves

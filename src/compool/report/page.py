@@ -8,6 +8,7 @@ from string import Template
 from typing import Any
 
 import compool
+from compool.report.class_tables import class_tables
 from compool.report.formats import Table, as_html
 from compool.report.levels import InspectedGraph
 from compool.report.page_data import rankings, script_data
@@ -107,18 +108,19 @@ def _overview(study: Study, tables: Sequence[Table]) -> str:
     parts = [f"<h2>Overview</h2>{_facts(facts)}", _warnings(study.warnings)]
     published = any(row.reported(method) for row in study.rows for method in row.results)
     paper_mark = "; a diamond is the paper's figure, here and below" if published else ""
-    if study.rows:
+    for index, metric in enumerate(dict.fromkeys(row.metric.title for row in study.rows)):
         parts.append(
-            '<div class="card"><h3>Test accuracy</h3><p class="muted">All runs. A box spans the quartiles, a line the '
-            f"median, whiskers 1.5 times the box{paper_mark}.</p><div data-legend></div>"
-            '<div class="plot" data-boxes="all" data-label="test accuracy"></div></div>'
+            f'<div class="card"><h3>Test {metric}</h3><p class="muted">All runs. A box spans the quartiles, a line the '
+            f"median, whiskers 1.5 times the box{paper_mark}.</p>{'' if index else '<div data-legend></div>'}"
+            f'<div class="plot" data-boxes="all" data-metric="{metric}" data-label="test {metric}"></div></div>'
         )
+    if study.rows:
         parts += [_card(as_html(table)) for table in tables if table.name in ("accuracy", "instead", "p-values")]
         for index, (recipe, (methods, ranking, num_datasets)) in enumerate(rankings(study)):
             parts.append(
                 f'<div class="card"><h3>Ranks{"" if recipe == "fast" else f" ({html.escape(recipe)})"}</h3>'
                 f'<p class="muted">Average rank of {len(methods)} methods over {num_datasets} data sets. A bar joins '
-                f"methods that Nemenyi's test does not tell apart at 0.05; Friedman's test: "
+                f"methods that do not differ significantly by Nemenyi's test at 0.05; Friedman's test: "
                 f"p = {ranking.p_value:.2g}.</p>"
                 f'<div class="plot" data-ranks="{index}" data-label="ranks"></div></div>'
             )
@@ -132,7 +134,7 @@ def _overview(study: Study, tables: Sequence[Table]) -> str:
 def _dataset(study: Study, index: int, tables: Sequence[Table], graphs: Sequence[InspectedGraph]) -> str:
     row = study.rows[index]
     facts = [
-        (format_summary(result.accuracy) if result.accuracy else "–", f"{method}, {len(result.done)} runs")
+        (format_summary(result.accuracy, row.metric) if result.accuracy else "–", f"{method}, {len(result.done)} runs")
         for method, result in row.results.items()
     ]
     warnings = [warning for warning in study.warnings if warning.startswith((f"{row.title}:", f"{row.title},"))]
@@ -140,8 +142,8 @@ def _dataset(study: Study, index: int, tables: Sequence[Table], graphs: Sequence
         f"<h2>{html.escape(row.title)}</h2>{_facts(facts)}",
         _warnings(warnings),
         "<div data-legend></div>",
-        '<div class="card"><h3>Test accuracy</h3><p class="muted">A dot is a run.</p>'
-        f'<div class="plot" data-boxes="{index}" data-label="test accuracy"></div></div>',
+        f'<div class="card"><h3>Test {row.metric.title}</h3><p class="muted">A dot is a run.</p>'
+        f'<div class="plot" data-boxes="{index}" data-label="test {row.metric.title}"></div></div>',
         '<div class="card"><h3>Training</h3><p class="muted">Median over runs, and the band from the 10th to the 90th '
         f'percentile.</p><div data-curves="{index}"></div></div>',
     ]
@@ -157,6 +159,7 @@ def _dataset(study: Study, index: int, tables: Sequence[Table], graphs: Sequence
             parts.append(
                 _card(as_html(replace(table, header=table.header[1:], rows=rows, note="", texts=table.texts - 1)))
             )
+    parts += [_card(as_html(table)) for table in class_tables(row)]
     details = "\n".join(_provenance(result) for result in row.results.values())
     parts.append(f'<div class="card"><h3>Where the numbers come from</h3>{details}</div>')
     return "\n".join(parts)
@@ -213,7 +216,7 @@ def _warnings(warnings: Sequence[str]) -> str:
     if not warnings:
         return ""
     lines = "".join(f"<li>{html.escape(warning)}</li>" for warning in warnings)
-    return f'<div class="warnings" role="note"><b>Mind when reading</b><ul>{lines}</ul></div>'
+    return f'<div class="warnings" role="note"><b>Caveats</b><ul>{lines}</ul></div>'
 
 
 def _card(text: str) -> str:

@@ -13,6 +13,7 @@ from compool.report.ranks import cliques, rank_study
 from compool.report.results import Result, Row, Study
 from compool.report.statistics import Ranking
 from compool.report.tables import format_summary
+from compool.study.metrics import Metric
 
 MAX_FEATURES = 6  # shown per node, the largest
 
@@ -52,7 +53,8 @@ def _ranking_data(methods: list[str], ranking: Ranking, num_datasets: int) -> di
 def _row_data(study: Study, index: int) -> dict[str, Any]:
     row = study.rows[index]
     results = [_result_data(row, row.results[method]) for method in study.methods if method in row.results]
-    return {"title": row.title, "link": f"#data-{index}", "results": results}
+    metric = {"title": row.metric.title, "unit": row.metric.unit}
+    return {"title": row.title, "link": f"#data-{index}", "results": results, "metric": metric}
 
 
 def _result_data(row: Row, result: Result) -> dict[str, Any]:
@@ -60,9 +62,9 @@ def _result_data(row: Row, result: Result) -> dict[str, Any]:
     return {
         "method": result.method,
         "label": f"{row.title}, {result.method}",
-        "text": format_summary(result.accuracy) if result.accuracy else "",
+        "text": format_summary(result.accuracy, row.metric) if result.accuracy else "",
         "runs": [
-            [run.replica, round(100 * run.test, 2), run.epoch, [round(100 * share, 1) for share in run.kept]]
+            [run.replica, _shown(row.metric, run.test), run.epoch, [round(100 * share, 1) for share in run.kept]]
             for run in result.done
             if run.test is not None
         ],
@@ -73,6 +75,11 @@ def _result_data(row: Row, result: Result) -> dict[str, Any]:
             name: [[_rounded(value) for value in line] for line in curve] for name, curve in result.curves.items()
         },
     }
+
+
+def _shown(metric: Metric, value: float) -> float:
+    """A value as it is shown: percent with two digits, or four digits."""
+    return round(100 * value, 2) if metric.higher else float(f"{value:.4g}")
 
 
 def _rounded(value: float) -> float | None:

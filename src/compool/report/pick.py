@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from compool.study.metrics import METRICS, chosen_metric
 from compool.study.store import Run
 
 BEST = "best"
@@ -17,7 +18,7 @@ PICKS = {
 
 REMEDIES = {
     "curves": "compool runs --csv --curves exports them",
-    "validation losses": "runs of before they were noted have to be trained again, in another store",
+    "validation losses": "runs recorded before validation losses were stored must be retrained, in another store",
 }
 """How to get the :func:`missing_data` of a run."""
 
@@ -32,8 +33,29 @@ def require_rule(pick: str) -> None:
         raise ValueError(f"the rule that picks the epoch must be one of {', '.join(PICKS)}; got {pick!r}")
 
 
-def missing_data(run: Run, pick: str) -> str:
-    """What a run lacks for a rule: a key of :data:`REMEDIES`, or an empty string."""
+def require_metric(metric: str, pick: str) -> None:
+    """Raise a ValueError unless `metric` is a metric, or empty; metrics are stored for the best epoch only.
+
+    Example:
+        >>> require_metric("f1", "best")
+    """
+    if metric and metric not in METRICS:
+        raise ValueError(f"metric must be one of {', '.join(METRICS)}; got {metric!r}")
+    if metric and pick != BEST:
+        raise ValueError(
+            f"metrics are stored for the best epoch only: give --metric {metric} or --pick {pick}, not both"
+        )
+
+
+def remedy(missing: str) -> str:
+    """How to get the :func:`missing_data` of a run."""
+    return REMEDIES.get(missing, "runs recorded before metrics were stored must be retrained, in another store")
+
+
+def missing_data(run: Run, pick: str, metric: str = "") -> str:
+    """What a run lacks for a rule and a metric: a key of :data:`REMEDIES`, the metric, or an empty string."""
+    if metric and run.status == "done" and metric != chosen_metric(run.metrics):
+        return "" if run.metrics.get("test", {}).get(metric) is not None else metric
     if pick == BEST or run.status != "done":
         return ""
     if not run.curves.get("validation"):
@@ -41,9 +63,14 @@ def missing_data(run: Run, pick: str) -> str:
     return "validation losses" if pick == "loss" and not np.isfinite(_losses(run)).any() else ""
 
 
-def run_at_epoch(run: Run, pick: str) -> Run:
-    """A run with the test and validation accuracy and the nodes kept at the epoch of a rule."""
+def run_at_epoch(run: Run, pick: str, metric: str = "") -> Run:
+    """A run with the test and validation accuracy and the nodes kept at the epoch of a rule, or with another metric."""
     require_rule(pick)
+    if metric and run.status == "done" and metric != chosen_metric(run.metrics):
+        validation, test = (run.metrics[part].get(metric) for part in ("validation", "test"))
+        no_curves = {name: curve for name, curve in run.curves.items() if name not in ("validation", "test")}
+        metrics = run.metrics | {"chosen": metric}
+        return replace(run, test=test, validation=validation, curves=no_curves, metrics=metrics)
     if pick == BEST or run.status != "done":
         return run
     if missing := missing_data(run, pick):
@@ -51,12 +78,15 @@ def run_at_epoch(run: Run, pick: str) -> Run:
     curves, validation = run.curves, run.curves["validation"]
     index = len(validation) - 1
     if pick == "first":
-        index = int(np.argmax([-np.inf if accuracy is None else accuracy for accuracy in validation]))
+        sign = 1 if METRICS[chosen_metric(run.metrics)].higher else -1
+        index = int(np.argmax([-np.inf if value is None else sign * value for value in validation]))
     elif pick == "loss":
         index = int(np.argmin(_losses(run)))
-    return replace(
-        run, test=curves["test"][index], validation=validation[index], epoch=index + 1, kept=list(curves["kept"][index])
-    )
+    at_epoch = {"test": curves["test"][index], "validation": validation[index], "epoch": index + 1}
+    metrics = {
+        name: value for name, value in run.metrics.items() if name in ("task", "chosen")
+    }  # those of another epoch
+    return replace(run, kept=list(curves["kept"][index]), metrics=metrics, **at_epoch)
 
 
 def _losses(run: Run) -> list[float]:

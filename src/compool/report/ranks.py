@@ -19,9 +19,11 @@ def rank_study(study: Study, recipe: str = "fast") -> tuple[list[str], Ranking, 
         m for m in study.methods if sum(m in row.results and bool(row.results[m].tests) for row in rows) >= MIN_DATASETS
     ]
     table = [
-        [row.results[method].accuracy for method in methods] for row in rows if all(m in row.results for m in methods)
+        (1 if row.metric.higher else -1, [row.results[method].accuracy for method in methods])
+        for row in rows
+        if all(m in row.results for m in methods)
     ]
-    means = [[accuracy.mean for accuracy in row if accuracy is not None] for row in table]
+    means = [[sign * accuracy.mean for accuracy in row if accuracy is not None] for sign, row in table]
     means = [row for row in means if len(row) == len(methods)]
     if len(methods) < 3 or len(means) < MIN_DATASETS:
         return None

@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compool.data import paper
-from compool.report.pick import BEST, REMEDIES, missing_data, require_rule, run_at_epoch
+from compool.report.pick import BEST, missing_data, remedy, require_metric, require_rule, run_at_epoch
 from compool.report.same_data import separate_data
 from compool.report.statistics import SIGNIFICANCE, TEST_TO_TRAIN, Comparison, Summary, compare, holm, summarize, t_test
+from compool.study.metrics import METRICS, Metric, chosen_metric
 from compool.study.recipe import METHODS, REPLACEMENTS
 from compool.study.store import Run
 
 OURS = "component"
 METHOD_ORDER = (*METHODS, *REPLACEMENTS)
-CURVE_SCALES = {"validation": 100, "test": 100, "loss": 1, "validation_loss": 1}  # 100 for percent
+CURVES = ("validation", "test", "loss", "validation_loss")
 PERCENTILES = (10, 50, 90)  # of replicas, in curves
 
 
@@ -43,13 +44,18 @@ class Result:
         return len(self.runs) - len(self.done)
 
     @cached_property
+    def metric(self) -> Metric:
+        """The metric of its runs."""
+        return METRICS[next((chosen_metric(run.metrics) for run in self.runs if run.metrics), "accuracy")]
+
+    @cached_property
     def tests(self) -> list[float]:
-        """Test accuracies, in percent."""
-        return [100 * run.test for run in self.done if run.test is not None]
+        """Test accuracies, in percent, or the values of another metric."""
+        return [self.metric.scale * run.test for run in self.done if run.test is not None]
 
     @cached_property
     def accuracy(self) -> Summary | None:
-        """Mean and standard deviation of the test accuracies, in percent."""
+        """Mean and standard deviation of the test accuracies, in percent, or of another metric."""
         return summarize(self.tests) if self.tests else None
 
     @property
@@ -73,10 +79,8 @@ class Result:
         """Percentiles of the replicas, epoch by epoch [3, epochs]: accuracies and kept nodes by level, in percent, and
         losses.
         """
-        curves = {
-            name: scale * _percentiles([run.curves.get(name, []) for run in self.done])
-            for name, scale in CURVE_SCALES.items()
-        }
+        curves = {name: _percentiles([run.curves.get(name, []) for run in self.done]) for name in CURVES}
+        curves |= {name: self.metric.scale * curves[name] for name in ("validation", "test")}
         levels = max((len(run.kept) for run in self.done), default=0)
         for level in range(levels):
             rows = [[_value_at(epoch, level) for epoch in run.curves.get("kept", [])] for run in self.done]
@@ -97,9 +101,14 @@ class Row:
         """The data set, and the recipe unless it is ``fast``."""
         return self.dataset if self.recipe == "fast" else f"{self.dataset} ({self.recipe})"
 
+    @property
+    def metric(self) -> Metric:
+        """The metric of its runs."""
+        return next(iter(self.results.values())).metric
+
     def reported(self, method: str) -> paper.Reported | None:
-        """What the paper reports for a method on this data set."""
-        return paper.REPORTED.get(self.dataset, {}).get(method)
+        """What the paper reports for a method on this data set: accuracies."""
+        return None if self.metric != METRICS["accuracy"] else paper.REPORTED.get(self.dataset, {}).get(method)
 
     @cached_property
     def comparisons(self) -> dict[str, Comparison]:
@@ -121,7 +130,8 @@ class Row:
         accuracies = {method: result.accuracy for method, result in self.results.items() if result.accuracy is not None}
         if len(accuracies) < 2:
             return ()
-        top = max(accuracies.values(), key=lambda accuracy: accuracy.mean)
+        choose = max if self.metric.higher else min
+        top = choose(accuracies.values(), key=lambda accuracy: accuracy.mean)
         p_values = {method: t_test(accuracy, top) for method, accuracy in accuracies.items()}
         if any(p_value is None for p_value in p_values.values()):
             return ()
@@ -184,32 +194,35 @@ class Study:
         return list(dict.fromkeys(row.dataset for row in self.rows))
 
 
-def collect(runs: Iterable[Run], pick: str = BEST) -> Study:
+def collect(runs: Iterable[Run], pick: str = BEST, metric: str = "") -> Study:
     """Sort runs into rows of results, in the order of the paper, and note what is missing, failed or mixed.
 
     Runs of other data under the name of a data set are another data set: see :mod:`compool.report.same_data`.
 
     If runs of the same data set, method and recipe have different settings or seeds, the group with most runs is taken;
-    of equals, that of the lowest seed, then the latest. `pick` chooses the epoch: see :mod:`compool.report.pick`.
+    of equals, that of the lowest seed, then the latest. `pick` chooses the epoch: see :mod:`compool.report.pick`, and
+    `metric` another metric than the one that picked it.
 
     Example:
         >>> collect([]).warnings
         ('There are no runs.',)
     """
     require_rule(pick)
+    require_metric(metric, pick)
     groups: dict[tuple[str, str, str], dict[tuple[str, int], list[Run]]] = {}
     lacking = Counter[str]()
     separated, mixed_data = separate_data(list(runs))
     num_runs = len(separated)
     for run in separated:
-        if missing := missing_data(run, pick):
+        if missing := missing_data(run, pick, metric):
             lacking[missing] += 1
             continue
         variants = groups.setdefault((run.dataset, run.recipe, run.method), {})
         variants.setdefault((run.recipe_checksum, run.seed), []).append(run)
     excluded = [f"{count} of {num_runs} runs have no {missing}" for missing, count in lacking.items()]
     if excluded and not groups:
-        raise ValueError(f"{', '.join(excluded)}, which the rule {pick} needs; {REMEDIES[next(iter(lacking))]}")
+        needing = f"--metric {metric}" if metric else f"the rule {pick}"
+        raise ValueError(f"{', '.join(excluded)}, which {needing} needs; {remedy(next(iter(lacking)))}")
     warnings = [f"{reason} and are left out." for reason in excluded] if groups else ["There are no runs."]
     warnings += mixed_data
     rows: dict[tuple[str, str], dict[str, Result]] = {}
@@ -222,7 +235,7 @@ def collect(runs: Iterable[Run], pick: str = BEST) -> Study:
                 f"{dataset}, {method}: {others} runs of recipe {recipe} have other settings or seeds and are left out; "
                 f"shown are settings {chosen[0].recipe_checksum}, seed {chosen[0].seed}."
             )
-        counted = (run_at_epoch(run, pick) for run in sorted(chosen, key=lambda run: run.replica))
+        counted = (run_at_epoch(run, pick, metric) for run in sorted(chosen, key=lambda run: run.replica))
         result = Result(dataset, method, recipe, tuple(counted))
         rows.setdefault((dataset, recipe), {})[method] = result
     ordered = tuple(Row(dataset, recipe, results) for (dataset, recipe), results in rows.items())
@@ -265,10 +278,11 @@ def _mixed(rows: Sequence[Row]) -> Iterable[str]:
 
 
 def _pairs(ours: Result, theirs: Result) -> list[tuple[float, float]]:
-    """Test accuracies on the same splits, in percent."""
+    """Test accuracies on the same splits, in percent, or the values of another metric."""
     their_test = {(run.replica, run.split_checksum): run.test for run in theirs.done}
     tests = ((run.test, their_test.get((run.replica, run.split_checksum))) for run in ours.done)
-    return [(100 * a, 100 * b) for a, b in tests if a is not None and b is not None]
+    scale = ours.metric.scale
+    return [(scale * a, scale * b) for a, b in tests if a is not None and b is not None]
 
 
 def _test_to_train(ours: Result, theirs: Result) -> float:

@@ -9,6 +9,7 @@ from compool.report.formats import Cell, Table
 from compool.report.pick import PICKS
 from compool.report.results import OURS, Result, Row, Study
 from compool.report.statistics import SIGNIFICANCE, TEST_TO_TRAIN, Summary
+from compool.study.metrics import METRICS, Metric, format_mean
 
 NOTHING = Cell("–", "muted")
 
@@ -35,35 +36,41 @@ def _without_paper(table: Table) -> Table:
 
 
 def accuracy(study: Study) -> Table:
-    """Test accuracies: bold if significantly best, underlined if tied with the best, as in the paper."""
-    header = ["data set"]
+    """Test accuracies, or another metric: bold if significantly best, underlined if tied with the best."""
+    is_accuracy = all(row.metric == METRICS["accuracy"] for row in study.rows)
+    header = ["data set"] if is_accuracy else ["data set", "metric"]
     for method in study.methods:
         header += [method, "paper"]
     counts = {result.accuracy.num_values for row in study.rows for result in row.results.values() if result.accuracy}
     max_runs = max(counts, default=0)
     rows, records = [], []
     for row in study.rows:
-        cells = [Cell(row.title)]
+        cells = [Cell(row.title)] if is_accuracy else [Cell(row.title), Cell(row.metric.title + row.metric.unit)]
         for method in study.methods:
             result = row.results.get(method)
             mark = ("bold" if len(row.best) == 1 else "underline") if method in row.best else ""
             summary, reported = result.accuracy if result else None, row.reported(method)
             fewer = f" ({summary.num_values})" if summary and summary.num_values < max_runs else ""
-            cells.append(Cell(format_summary(summary) + fewer, mark) if summary else NOTHING)
+            cells.append(Cell(format_summary(summary, row.metric) + fewer, mark) if summary else NOTHING)
             cells.append(Cell(f"{reported.mean:.1f} ± {reported.std:.1f}", "muted") if reported else NOTHING)
             if result and summary:
                 records.append(
                     _key(row, method)
+                    | ({} if is_accuracy else {"metric": row.metric.title})
                     | {"runs": summary.num_values, "mean": summary.mean, "std": summary.std, "best": mark}
                     | {"paper_mean": reported and reported.mean, "paper_std": reported and reported.std}
                 )
         rows.append(tuple(cells))
     runs = f"{max_runs} runs" + (" (fewer: the number in brackets)" if len(counts) > 1 else "")
+    measured, picked = "Test accuracy in percent", PICKS[study.pick]
+    if not is_accuracy:
+        measured, picked = "The metric on test graphs", picked.replace("validation accuracy", "validation metric")
     note = (
-        f"Test accuracy in percent, mean ± standard deviation over {runs}, {PICKS[study.pick]}. Bold: better than "
-        f"every other method here by the paper's t-test at {SIGNIFICANCE}; underlined: not told from the best."
+        f"{measured}, mean ± standard deviation over {runs}, {picked}. Bold: better than every other method here by "
+        f"the paper's t-test at {SIGNIFICANCE}; underlined: not significantly different from the best."
     )
-    return Table("accuracy", "Accuracy", tuple(header), tuple(rows), note, tuple(records))
+    title = "Accuracy" if is_accuracy else "Test metric"
+    return Table("accuracy", title, tuple(header), tuple(rows), note, tuple(records), texts=1 if is_accuracy else 2)
 
 
 def replacement_tables(study: Study) -> list[Table]:
@@ -84,8 +91,13 @@ def p_values(study: Study) -> Table:
             reported = row.reported(method)
             published = reported.p_value if reported else None
             corrected, holm = comparison.corrected, study.holm_p_values[row.dataset, row.recipe, method]
-            interval = f"{_signed(corrected.low)} … {_signed(corrected.high)}" if corrected else "–"
-            points = _signed(corrected.difference) if corrected else "–"
+            digits = 1 if row.metric.higher else 3
+            low, points, high = (
+                [_signed(value, digits) for value in (corrected.low, corrected.difference, corrected.high)]
+                if corrected
+                else "–––"
+            )
+            interval = f"{low} … {high}" if corrected else "–"
             cells = [row.title, method, str(comparison.pairs), points, interval]
             tests = (corrected.p_value if corrected else None, holm, comparison.wilcoxon, comparison.t)
             rows.append(
@@ -104,7 +116,7 @@ def p_values(study: Study) -> Table:
                 | {"p_paper": published, "effect_size": comparison.effect}
             )
     note = (
-        "Component pooling less the other method, in points of accuracy, on the splits that both were tested on; only "
+        f"Component pooling less the other method, {_differences(study)}, on the splits that both were tested on; only "
         "t-test and d take all runs. p: of the corrected resampled t-test, which allows for splits that overlap (test "
         f"to training graphs: {_ratios(study)}), as does the interval; Holm: that p-value corrected for several data "
         "sets; Wilcoxon, t-test: p-values of these tests, the latter the paper's, which take runs as independent; "
@@ -171,14 +183,23 @@ def pooling(study: Study) -> Table:
     return Table("pooling", "Nodes kept and cost", header, tuple(rows), note, tuple(records), texts=2)
 
 
-def format_summary(summary: Summary) -> str:
-    """Mean ± standard deviation; only the mean of a single value.
+def format_summary(summary: Summary, metric: Metric = METRICS["accuracy"]) -> str:
+    """Mean ± standard deviation, in percent if the metric is a share; only the mean of a single value.
 
     Example:
         >>> format_summary(Summary(74.71, 3.92, 100)), format_summary(Summary(74.71, 0.0, 1))
         ('74.7 ± 3.9', '74.7')
     """
-    return f"{summary.mean:.1f} ± {summary.std:.1f}" if summary.num_values > 1 else f"{summary.mean:.1f}"
+    deviation = summary.std / metric.scale if summary.num_values > 1 else None
+    return format_mean(metric, summary.mean / metric.scale, deviation)
+
+
+def _differences(study: Study) -> str:
+    """The unit of differences, in words."""
+    units = {
+        "in points of accuracy" if row.metric == METRICS["accuracy"] else f"in {row.metric.title}" for row in study.rows
+    }
+    return units.pop() if len(units) == 1 else "in points of accuracy" if not units else "in units of the metric"
 
 
 def _ratios(study: Study) -> str:

@@ -46,6 +46,7 @@ def write_report(
     on_training: OnTraining = lambda text: None,
     on_epoch: OnEpoch | None = None,
     pick: str = BEST,
+    metric: str = "",
 ) -> tuple[Study, Path]:
     """Write the report of a study: tables, figures, and finally ``index.html``. Existing files are replaced.
 
@@ -58,6 +59,7 @@ def write_report(
         on_training: called before such a training, with what is trained, and why.
         on_epoch: called after each epoch of it.
         pick: which epoch of a training counts: see :data:`~compool.report.pick.PICKS`.
+        metric: show this metric; by default, the one that picked the epoch.
 
     Returns:
         What is shown, and the page's path.
@@ -70,7 +72,7 @@ def write_report(
     """
     on_status("reading the runs")
     runs = list(Store(store).runs())
-    study = collect(runs, pick)
+    study = collect(runs, pick, metric)
     out = out or report_folder(store)
     made = tables(study)
     for table in made:

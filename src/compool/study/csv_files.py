@@ -67,8 +67,9 @@ def _run(row: dict[str | Any, Any], path: Path, line: int, guard: bool) -> Run:
                 raise ValueError(f"{name} is missing: the line ends before it")
             values[name] = parse_column(name, unescape_cell(text) if guard and name in TEXT_COLUMNS else text)
         run = Run(**values)
-        if METRICS[chosen_metric(run.metrics)].higher and max(run.test or 0.0, run.validation or 0.0) > 1:
-            raise ValueError(f"test and validation must be numbers from 0 to 1; got {run.test} and {run.validation}")
+        for name in ("test", "validation") if METRICS[chosen_metric(run.metrics)].higher else ():
+            if (values.get(name) or 0.0) > 1:
+                raise ValueError(f"{name} is {values[name]:g}, but must be a number from 0 to 1")
         return run
     except ValueError as error:
         raise ValueError(f"{path}, line {line}: {error}") from None

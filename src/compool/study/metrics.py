@@ -83,3 +83,16 @@ def chosen_metric(metrics: Mapping[str, Any]) -> str:
     """
     chosen = metrics.get("chosen", "accuracy")
     return chosen if chosen in METRICS else "accuracy"
+
+
+def format_mean(metric: Metric, mean: float, deviation: float | None = None) -> str:
+    """A mean of a metric, with its standard deviation if there is one: in percent with one digit, or with three digits.
+
+    Example:
+        >>> format_mean(METRICS["accuracy"], 0.7471, 0.0392), format_mean(METRICS["mae"], 0.25, 0.0123)
+        ('74.7 ± 3.9', '0.25 ± 0.0123')
+    """
+    mean, deviation = metric.scale * mean, None if deviation is None else metric.scale * deviation
+    if metric.higher:
+        return f"{mean:.1f}" + ("" if deviation is None else f" ± {deviation:.1f}")
+    return f"{mean:.3g}" + ("" if deviation is None else f" ± {deviation:.3g}")

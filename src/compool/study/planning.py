@@ -39,6 +39,8 @@ class Block:
     """The text of the file of an own network."""
     note: str = field(default="", compare=False)
     """How replicas are trained, if that is not as usual."""
+    metric: str = field(default="accuracy", compare=False)
+    """The metric that picks the epoch, for showing progress."""
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
@@ -270,7 +272,8 @@ def plan(
             on_data(text)
             described.add(text)
         features, own_source, note = data.features(graphs, group[0].features), "", ""
-        metric_of(group[0].metric, graphs.task, graphs.name), loss_kind(group[0].loss, graphs.task, graphs.name)
+        metric = metric_of(group[0].metric, graphs.task, graphs.name)
+        loss_kind(group[0].loss, graphs.task, graphs.name)
         if group[0].class_weights != "none" and graphs.task != "classification":
             raise ValueError(
                 f"class_weights must be none for {graphs.name} ({graphs.task}), got {group[0].class_weights}"
@@ -287,7 +290,7 @@ def plan(
         max_replicas = group_size or min(block_size(sized, graphs, memory), -(-num_replicas * len(group) // share))
         where = folder, device, checkpoint_folder, interrupted
         missing = missing_blocks(opened, group, num_replicas, seed, max_replicas, *where, graphs.checksum)
-        blocks += [replace(block, own_source=own_source, note=note) for block in missing]
+        blocks += [replace(block, own_source=own_source, note=note, metric=metric) for block in missing]
         checksums[group[0].dataset] = graphs.checksum
     for dataset, checksum in checksums.items():
         if opened and (others := opened.num_runs_of_other_data(dataset, checksum)):

@@ -9,6 +9,7 @@ import rich.progress
 from rich.console import Console
 
 from compool.replicas.trainer import Curves
+from compool.study.metrics import METRICS, Metric, chosen_metric
 from compool.study.planning import Block, block_title
 from compool.study.store import Run
 
@@ -50,7 +51,9 @@ class Progress:
         self.done = min(self.done, self.total)  # some epochs of a block that was halved were counted already
         position = f"epoch {epoch}/{block.recipe.epochs}"
         note = f" ({block.note})" if block.note else ""
-        text = f"{block.name}: {_replicas(block.replicas)}{note}, {position}, {_describe(curves)}"
+        text = (
+            f"{block.name}: {_replicas(block.replicas)}{note}, {position}, {_describe(curves, METRICS[block.metric])}"
+        )
         narrow = self.console.width < 120
         self.bar.update(self.task, completed=self.done, description=f"{block.name}, {position}" if narrow else text)
         now = time.monotonic()
@@ -64,7 +67,8 @@ class Progress:
         """Report a block that was stored."""
         first = runs[0]
         tests = [run.test for run in runs if run.test is not None]
-        mean = f"test accuracy {sum(tests) / len(tests):.1%}" if tests else "no accuracy"
+        metric = METRICS[next((chosen_metric(run.metrics) for run in runs if run.metrics), "accuracy")]
+        mean = f"test {metric.title} {_value(metric, sum(tests) / len(tests))}" if tests else f"no {metric.title}"
         failed = sum(run.status == "failed" for run in runs)
         name = block_title(first.dataset, first.method, [run.recipe for run in runs])
         text = f"{name}: {_replicas([run.replica for run in runs])} stored, {mean}, {first.seconds * len(runs):.0f} s"
@@ -75,8 +79,12 @@ def _replicas(replicas: Sequence[int]) -> str:
     return f"replica {replicas[0]}" if len(replicas) == 1 else f"{len(replicas)} replicas"
 
 
-def _describe(curves: Curves) -> str:
+def _value(metric: Metric, value: float) -> str:
+    return f"{value:.1%}" if metric.higher else f"{value:.3g}"
+
+
+def _describe(curves: Curves, metric: Metric) -> str:
     loss, validation = (float(rows[-1].nanmean()) for rows in (curves.loss, curves.validation))
     kept = curves.kept[-1].mean(0).tolist()
     levels = f", kept {' '.join(f'{level:.0%}' for level in kept)}" if kept else ""
-    return f"loss {loss:.3f}, validation {validation:.1%}{levels}"
+    return f"loss {loss:.3f}, validation {_value(metric, validation)}{levels}"

@@ -6,7 +6,8 @@ const methods = data.methods.filter((method) => rows.some((row) => row.results.s
 for (const place of document.querySelectorAll("[data-legend]")) place.append(legend(methods));
 for (const place of document.querySelectorAll("[data-boxes]")) {
   const which = place.dataset.boxes;
-  boxes(place, which === "all" ? rows : [rows[+which]], { points: which !== "all" });
+  const all = rows.filter((row) => row.metric.title === place.dataset.metric); // one axis for each metric
+  boxes(place, which === "all" ? all : [rows[+which]], { points: which !== "all" });
 }
 for (const place of document.querySelectorAll("[data-bars]")) bars(place, place.dataset.bars === "all" ? rows : [rows[+place.dataset.bars]]);
 for (const place of document.querySelectorAll("[data-curves]")) curves(place, rows[+place.dataset.curves]);

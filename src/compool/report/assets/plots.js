@@ -87,7 +87,9 @@ function boxes(place, rows, { points = false } = {}) { // rows: [{title, link, r
     const shown = rows.map((row) => ({ ...row, results: row.results.filter((one) => !hidden.has(one.method)) }));
     const all = shown.flatMap((row) => row.results.flatMap((one) => [...one.runs.map((run) => run[1]), ...(one.paper ? [one.paper[0]] : [])]));
     const left = 8, right = width - 14, thick = points ? 30 : 15, gap = points ? 12 : 5;
-    const low = Math.max(0, Math.min(...all, 100) - 3), high = Math.min(100.5, Math.max(...all, 0) + 3);
+    const { title: metric, unit } = rows[0].metric, least = Math.min(...all), most = Math.max(...all);
+    const pad = unit ? 3 : 0.05 * (most - least || Math.abs(most) || 1);
+    const low = Math.max(0, least - pad), high = unit ? Math.min(100.5, most + pad) : most + pad;
     if (!all.length) return [40, [make("text", { x: left, y: 24, class: "soft" }, "nothing to show")]];
     const x = (value) => left + ((value - low) / (high - low)) * (right - left);
     const marks = [], grid = [];
@@ -102,7 +104,7 @@ function boxes(place, rows, { points = false } = {}) { // rows: [{title, link, r
         y += 18;
       }
       for (const one of row.results) {
-        marks.push(...box(one, x, y, thick, points));
+        marks.push(...box(one, x, y, thick, points, rows[0].metric));
         y += thick + gap;
       }
       y += rows.length > 1 ? 8 : 0;
@@ -111,12 +113,13 @@ function boxes(place, rows, { points = false } = {}) { // rows: [{title, link, r
       grid.push(make("line", { x1: x(tick), x2: x(tick), y1: 0, y2: y, class: "axis" }));
       grid.push(make("text", { x: x(tick), y: y + 15, "text-anchor": "middle", class: "soft" }, `${tick}`));
     }
-    grid.push(make("text", { x: right, y: y + 31, "text-anchor": "end", class: "soft" }, "test accuracy, %"));
+    grid.push(make("text", { x: right, y: y + 31, "text-anchor": "end", class: "soft" }, `test ${metric}${unit}`));
     return [y + 36, [...grid, ...marks]];
   });
 }
 
-function box(one, x, y, thick, points) {
+function box(one, x, y, thick, points, metric) {
+  const write = metric.unit ? number : significant;
   const values = one.runs.map((run) => run[1]).sort((a, b) => a - b), paint = colour(one.method), middle = y + thick / 2;
   const found = [];
   if (values.length) {
@@ -130,13 +133,13 @@ function box(one, x, y, thick, points) {
       make("rect", { x: x(q1), y, width: Math.max(x(q3) - x(q1), 1), height: thick, rx: 3, fill: paint, "fill-opacity": 0.28, stroke: paint }),
       make("line", { x1: x(q2), x2: x(q2), y1: y, y2: y + thick, stroke: paint, "stroke-width": 2.5 }),
     );
-    tip(group, `${one.label}\n${values.length} runs: ${one.text}\nmedian ${number(q2)}, quartiles ${number(q1)} and ${number(q3)}\nfrom ${number(values[0])} to ${number(values[values.length - 1])}` + (one.paper ? `\npaper ${number(one.paper[0])} ± ${number(one.paper[1])}` : ""));
+    tip(group, `${one.label}\n${values.length} runs: ${one.text}\nmedian ${write(q2)}, quartiles ${write(q1)} and ${write(q3)}\nfrom ${write(values[0])} to ${write(values[values.length - 1])}` + (one.paper ? `\npaper ${number(one.paper[0])} ± ${number(one.paper[1])}` : ""));
     found.push(group);
     for (const [replica, value, epoch, kept] of one.runs) {
       if (!points && value >= q1 - reach && value <= q3 + reach) continue;
       const place = points ? y + 3 + ((replica * 0.618034) % 1) * (thick - 6) : middle;
       const dot = make("circle", { cx: x(value), cy: place, r: points ? 2.6 : 2, fill: paint, "fill-opacity": 0.75, class: "run" });
-      found.push(tip(dot, `${one.label}, replica ${replica}\ntest accuracy ${number(value)} %\nepoch ${epoch}` + (kept.length ? `\nnodes kept ${kept.map((share) => number(share, 0)).join(" → ")} %` : "")));
+      found.push(tip(dot, `${one.label}, replica ${replica}\ntest ${metric.title} ${write(value)}${metric.unit.replace(",", "")}\nepoch ${epoch}` + (kept.length ? `\nnodes kept ${kept.map((share) => number(share, 0)).join(" → ")} %` : "")));
     }
   }
   if (one.paper) {
@@ -183,7 +186,8 @@ function bars(place, rows) { // parameters, on a logarithmic axis
 
 function curves(place, row) {
   const names = [...new Set(row.results.flatMap((one) => Object.keys(one.curves)))];
-  const titles = { validation: "validation accuracy, %", test: "test accuracy, %", loss: "training loss", validation_loss: "validation loss" };
+  const metric = row.metric.title + row.metric.unit;
+  const titles = { validation: `validation ${metric}`, test: `test ${metric}`, loss: "training loss", validation_loss: "validation loss" };
   const title = (name) => titles[name] || name.replace("kept", "nodes kept, %, level").replace(/, level$/, "");
   if (!names.length) { place.append(make("p", { class: "note" }, "There are no curves.")); return; }
   let chosen = names[0];
@@ -222,7 +226,7 @@ function curves(place, row) {
       const bounds = cover.getBoundingClientRect();
       const epoch = Math.round(1 + ((event.clientX - bounds.left) / bounds.width) * (epochs - 1));
       cross.setAttribute("x1", x(epoch)); cross.setAttribute("x2", x(epoch)); cross.setAttribute("visibility", "visible");
-      const written = chosen.endsWith("loss") ? significant : number;
+      const written = chosen.endsWith("loss") || (!row.metric.unit && !chosen.startsWith("kept")) ? significant : number;
       return [`epoch ${epoch}, ${title(chosen)}`, ...shown.filter((one) => one.curves[chosen][1][epoch - 1] != null).map((one) => {
         const [under, middle, over] = one.curves[chosen].map((values) => written(values[epoch - 1]));
         return `${one.method} ${middle} (${under} … ${over})`;
