@@ -5,28 +5,21 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from compool.data._archive import Archive, DamagedError
 from compool.data._edges import OneDirectionError, order_edges
-from compool.data._text import Stream, read_floats, read_integers
+from compool.data._text import read_floats, read_integers
+from compool.data._tu_files import Read, open_files, read_names
 from compool.data.conversion import check_name
 from compool.data.graph_set import GraphSet
 from compool.data.paper import TU_NAMES
 
 _log = logging.getLogger(__name__)
-_SUFFIXES = (
-    *("A", "graph_indicator", "graph_labels", "graph_attributes"),
-    *("node_labels", "node_attributes", "edge_labels", "edge_attributes"),
-)
 _READER = "reader 2;"  # changes when more of the files is read: what an older version cached is then parsed again
-_Read = Callable[[str], Stream | None]  # of a suffix such as "A": the bytes of NAME_A.txt, or None
 
 
 def load(name: str, data: Path | str | None = None, variant: str = "paper", check_edges: bool = True) -> GraphSet:
@@ -102,7 +95,7 @@ def _cached(name: str, source: Path, cached: Path, check_edges: bool) -> GraphSe
 
 def _save(graphs: GraphSet, cached: Path, source: Path) -> None:
     try:
-        graphs.save(cached, source=_signature(source))
+        graphs.save(cached, source=_signature(source), names=read_names(graphs.name, source).as_json())
     except OSError as error:  # the data are worth more
         _log.warning("%s cannot be written (%s): %s is parsed again next time", cached, error, source)
 
@@ -178,27 +171,13 @@ def _signature(source: Path) -> str:
     return _READER + ";".join(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)
 
 
-def parse(name: str, source: Path) -> GraphSet:
-    """Parse the text files of a set in a zip file or a folder."""
-    if source.is_dir():
-        with ExitStack() as opened:
-
-            def read(suffix: str) -> Stream | None:
-                path = source / f"{name}_{suffix}.txt"
-                return opened.enter_context(path.open("rb")) if path.is_file() else None
-
-            return _parse_files(name, read)
-    try:
-        with Archive(source) as archive:
-            paths = {path.rpartition("/")[2]: path for path in archive.members}
-            wanted = {suffix: paths[f"{name}_{suffix}.txt"] for suffix in _SUFFIXES if f"{name}_{suffix}.txt" in paths}
-            archive.require_size(wanted.values())
-            return _parse_files(name, lambda suffix: archive.open(wanted[suffix]) if suffix in wanted else None)
-    except DamagedError as error:
-        raise ValueError(f"{source} is cut off or damaged: {error}") from None
+def parse(name: str, source: Path, has_targets: bool = True) -> GraphSet:
+    """Parse the text files of a set in a zip file or a folder. Without `has_targets`, classes may be missing: all 0."""
+    with open_files(name, source) as read:
+        return _parse_files(name, read, has_targets)
 
 
-def _parse_files(name: str, read: _Read) -> GraphSet:
+def _parse_files(name: str, read: Read, has_targets: bool) -> GraphSet:
     def column(suffix: str) -> NDArray[np.int32]:
         stream = read(suffix)
         if stream is None:
@@ -210,7 +189,7 @@ def _parse_files(name: str, read: _Read) -> GraphSet:
     if len(wrong) or (len(graph) and graph[0] < 0):
         line = int(wrong[0]) + 1 if len(wrong) else 1
         raise ValueError(f"{name}_graph_indicator.txt, line {line}: graphs must be numbered from 1, in order")
-    y = _read_targets(name, read)
+    y = _read_targets(name, read, None if has_targets else graph.max(initial=-1) + 1)
     if len(graph) == 0 or graph[-1] >= len(y):
         num_graphs = int(graph[-1]) + 1 if len(graph) else 0
         kind = "graph_attributes" if y.dtype.kind == "f" else "graph_labels"
@@ -237,19 +216,23 @@ def _parse_files(name: str, read: _Read) -> GraphSet:
     return GraphSet(name, node_ptr, edges.edge_ptr, edges.edge_index, y, *nodes, edge_labels, edge_attributes)
 
 
-def _read_targets(name: str, read: _Read) -> NDArray[Any]:
-    """Classes, in the order of their names; or, in sets that have none, the attributes of graphs."""
+def _read_targets(name: str, read: Read, num_graphs: int | None) -> NDArray[Any]:
+    """Classes, in the order of their names; or, in sets that have none, the attributes of graphs. If there are neither,
+    `num_graphs` zeros.
+    """
     if (stream := read("graph_labels")) is not None:
         names = read_integers(stream, f"{name}_graph_labels.txt")[:, 0]
         return np.unique(names, return_inverse=True)[1].astype(np.int64)
     if (stream := read("graph_attributes")) is None:
+        if num_graphs is not None:
+            return np.zeros(num_graphs, np.int64)
         raise FileNotFoundError(f"{name} has no {name}_graph_labels.txt")
     values = read_floats(stream, f"{name}_graph_attributes.txt")
     return values[:, 0] if values.shape[1] == 1 else values
 
 
 def _read_features(
-    name: str, read: _Read, of: str, num_rows: int, other: str
+    name: str, read: Read, of: str, num_rows: int, other: str
 ) -> tuple[NDArray[np.int32] | None, NDArray[np.float32] | None]:
     """The labels and attributes of nodes or edges, if they have any; the file `other` says how many there are."""
     labels = attributes = None
@@ -268,7 +251,7 @@ def _require_rows(file: str, rows: NDArray[np.generic], num_rows: int, other: st
         raise ValueError(f"{file} has {len(rows)} lines, but {other} has {num_rows}")
 
 
-def _read_pairs(name: str, read: _Read, graph: NDArray[np.int32]) -> NDArray[np.int32]:
+def _read_pairs(name: str, read: Read, graph: NDArray[np.int32]) -> NDArray[np.int32]:
     """The edges in the order of the file [E, 2], from node 0."""
     file, num_nodes = f"{name}_A.txt", len(graph)
     stream = read("A")
