@@ -34,7 +34,9 @@ def initial_network(recipe: Recipe, source: str, graphs: GraphSet, on_device: Gr
         ValueError: if its ``forward`` takes or returns something else than it should.
     """
     guard = partial(own_code, recipe.own_network)
-    network = build(recipe.own_network, source, on_device.width, graphs.num_classes, recipe.arguments, seed)
+    sizes = (on_device.width, graphs.num_classes)
+    edge_dim = graphs.num_edge_features or None
+    network = build(recipe.own_network, source, *sizes, recipe.arguments, seed, edge_dim)
     with guard():
         network = network.to(on_device.y.device)
     if not list(network.parameters()):
