@@ -10,6 +10,7 @@ from torch_geometric.nn import (
     SAGPooling,
     TopKPooling,
     global_add_pool,
+    global_max_pool,
     global_mean_pool,
 )
 
@@ -18,7 +19,7 @@ from compool.nn.edge_pooling import EdgePooling
 from compool.nn.settings import CONVOLUTIONS, POOLINGS, GINSettings, NetworkSettings
 from compool.ops._checks import check_graph_ids, check_inputs
 
-_READOUTS = {"mean": global_mean_pool, "sum": global_add_pool}
+_READOUTS = {"mean": global_mean_pool, "sum": global_add_pool, "max": global_max_pool}
 
 
 def _check_graphs(
@@ -192,7 +193,7 @@ class GIN(torch.nn.Module):
         hidden: size of the features inside.
         num_classes: number of classes.
         dropout: probability of dropout of the predictions.
-        readout: ``"sum"`` or ``"mean"``.
+        readout: ``"sum"``, ``"mean"`` or ``"max"``.
         depth: number of layers.
         outputs: how many numbers to return per graph, for regression or several labels; by default logits.
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from compool.nn.network import GIN, Network
 
 CONVOLUTIONS, POOLINGS = "CSG", "PETA"
-READOUTS = ("mean", "sum")
+READOUTS = ("mean", "sum", "max")
 
 
 def num_outputs(num_classes: int) -> int:
@@ -164,7 +164,7 @@ def _num_parameters(letter: str, width: int, out: int) -> int:
 
 def _check_common(settings: NetworkSettings | GINSettings) -> None:
     if settings.readout not in READOUTS:
-        raise ValueError(f"readout must be 'mean' or 'sum', got {settings.readout!r}")
+        raise ValueError(f"readout must be 'mean', 'sum' or 'max', got {settings.readout!r}")
     if not 0 <= settings.dropout < 1:
         raise ValueError(f"dropout must be at least 0 and below 1, got {settings.dropout}")
     _check_size("in_channels", settings.in_channels, 1)

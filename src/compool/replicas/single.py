@@ -37,6 +37,7 @@ class SingleLearner:
         key: the replica's random key, int64 [1].
         optimizer: from the network's parameters to an optimizer.
         objective: the loss.
+        clip: the largest norm of the gradient; 0: any.
         guard: a context for the network's own code.
         name: of the network, for error messages.
     """
@@ -49,11 +50,12 @@ class SingleLearner:
         key: Tensor,
         optimizer: Callable[[Iterator[torch.nn.Parameter]], torch.optim.Optimizer],
         objective: Loss | None = None,
+        clip: float = 0.0,
         guard: Callable[[], AbstractContextManager[None]] = nullcontext,
         name: str = "the network",
     ) -> None:
         self.network, self.graphs, self.keys, self.guard, self.name = network, graphs, key, guard, name
-        self.key, self.objective = key.cpu(), objective or Loss()
+        self.key, self.objective, self.clip = key.cpu(), objective or Loss(), clip
         self.call = NetworkCall(network, graphs, outputs, guard, name)
         self.levels: int | None = None
         """The number of pooling layers; None: not known yet."""
@@ -105,6 +107,8 @@ class SingleLearner:
         self.optimizer.zero_grad()
         with self.guard():
             loss.sum().backward()
+        if self.clip:
+            torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.clip)
         self.optimizer.step()
         self.loss += loss.detach() * ids.size(1)
         self.steps += 1

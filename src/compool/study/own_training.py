@@ -89,15 +89,18 @@ def own_learner(
 ) -> SingleLearner:
     """The learner of one own network; `key` is its replica's random key [1]."""
     rates: dict[str, Any] = {"fused": True, "lr": float(settings.lr), "weight_decay": float(settings.weight_decay)}
-    kind = torch.optim.AdamW if settings.decoupled else torch.optim.Adam
+    if settings.optimizer == "sgd":
+        rates["momentum"] = settings.momentum
+    optimizers: dict[str, Any] = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
     objective = loss_of(on_device, splits, settings, graphs.num_classes)
     return SingleLearner(
         network,
         on_device,
         _outputs(graphs),
         key,
-        partial(kind, **rates),
+        partial(optimizers[settings.optimizer], **rates),
         objective,
+        settings.clip,
         partial(own_code, recipe.own_network),
         recipe.own_network,
     )
