@@ -183,7 +183,10 @@ def test_lists_of_runs_tell_recipes_apart_in_80_columns(tmp_path: Path) -> None:
             "compool: splits must be independent, stratified, folds, powers, or a file",
         ),
         (["run", "--set", "lr=0.1", "--set", "lr=0.2"], "compool: lr is set twice; several values are written lr=1,2"),
-        (["run", "--set", "layers=LL", "--dry-run"], "compool: layers must be letters of C, S, G, P, E, T and A, then"),
+        (
+            ["run", "--set", "layers=LL", "--dry-run"],
+            "compool: layers must be letters of C, S, G, N, P, E, T and A, then",
+        ),
         (["runs", "--store", "nothing.sqlite"], "compool: --store nothing.sqlite is not there; compool run makes one"),
         (
             ["report", "--store", "nothing.sqlite"],

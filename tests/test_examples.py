@@ -1,6 +1,7 @@
 """The examples run, and say what is missing."""
 
 import runpy
+import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -59,6 +60,26 @@ def test_weights_and_biases_says_what_to_install(
     assert capsys.readouterr().err.endswith("error: this example needs the package wandb: pip install wandb\n")
 
 
+def test_plain_pyg(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    run("plain_pyg.py", "--graphs", "600", monkeypatch=monkeypatch)
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "GraphSet('communities', 600 graphs, 4 features (labels), 3 classes)"
+    last = float(out[-1].removeprefix("epoch 30: test accuracy ").removesuffix("%"))
+    assert last >= 90  # a third by chance
+
+
+def test_lightning() -> None:
+    """In a process of its own: what Lightning warns about is not ours."""
+    installed = find_spec("lightning") is not None
+    arguments = [str(EXAMPLES / "lightning_training.py"), "--graphs", "90", "--epochs", "2"]
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=300)
+    if not installed:
+        assert done.stderr == "this example needs Lightning: pip install lightning\n"
+        pytest.skip("needs Lightning")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("test accuracy ")
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
@@ -67,6 +88,7 @@ def test_weights_and_biases_says_what_to_install(
         ("expressiveness.py", [], "name the folder that has EXP.zip and CEXP.zip"),
         ("expressiveness.py", ["--data", "nowhere"], "nowhere does not exist; it should have EXP.zip"),
         ("readouts.py", ["--data", "nowhere"], "nowhere does not exist; it should have MUTAG.zip"),
+        ("plain_pyg.py", ["--data", "nowhere", "--set", "MUTAG"], "nowhere does not exist; it should have MUTAG.zip"),
         ("thresholds.py", ["--data", "nowhere", "--set", "MUTAG"], "nowhere does not exist; it should have MUTAG.zip"),
     ],
 )

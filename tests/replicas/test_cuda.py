@@ -19,7 +19,8 @@ pytestmark = [
 ]
 
 TRAINED = ("CPCL", "CCPCCPCLL", "all, symmetric", "PCL", "GIN", "SSESSESLL", "GTGAGLL, jump")
-TRAINED += ("PCPL, similarity", "CEPL, mean", "CPCL, sum", "PCL, ratio", "PCL, quantile", "CPSPL, random")
+TRAINED += ("CPCL, learned", "PCPL, similarity")
+TRAINED += ("CEPL, mean", "CPCL, sum", "PCL, ratio", "PCL, quantile", "CPSPL, random")
 
 
 @pytest.mark.parametrize("kind", ["attributes", "labels", "one"])

@@ -6,6 +6,7 @@ from compool._lazy import lazy_names
 
 if TYPE_CHECKING:
     from compool.nn.cluster_pooling import ClusterPooling
+    from compool.nn.coarse_graph import CoarseGraph
     from compool.nn.component_pooling import ComponentPooling
     from compool.nn.diagnosis import LayerDiagnosis, diagnose
     from compool.nn.edge_pooling import EdgePooling
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GIN",
     "ClusterPooling",
+    "CoarseGraph",
     "ComponentPooling",
     "ComponentUNet",
     "EdgePooling",
@@ -40,6 +42,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "GIN": "compool.nn.network",
         "ClusterPooling": "compool.nn.cluster_pooling",
+        "CoarseGraph": "compool.nn.coarse_graph",
         "ComponentPooling": "compool.nn.component_pooling",
         "ComponentUNet": "compool.nn.unet",
         "EdgePooling": "compool.nn.edge_pooling",

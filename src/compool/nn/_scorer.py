@@ -7,6 +7,7 @@ from torch import Tensor
 
 from compool import ops
 from compool.nn._settings import SCORERS, Score, activation
+from compool.nn._unsupported import refuse_script
 from compool.nn.random_score import RandomScore
 from compool.nn.similarity import Similarity
 from compool.ops._checks import check_activated, check_range
@@ -81,6 +82,8 @@ class EdgeScorer(torch.nn.Module):
             self.lin_edge = torch.nn.Linear(edge_dim, 1, bias=False)
         if edge_dim is not None or self.similarity is not None:
             self.reset_parameters()
+
+    __prepare_scriptable__ = refuse_script
 
     @property
     def activation(self) -> Callable[[Tensor], Tensor]:

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch_geometric.nn.pool.cluster_pool import UnpoolInfo
 
 from compool import ops
+from compool.nn._unsupported import refuse_script
 from compool.ops._checks import check_inputs, check_scores
 from compool.ops.score import score_and_pass
 
@@ -84,6 +85,8 @@ class ClusterPooling(torch_geometric.nn.ClusterPooling):
         x_out = ops.merge_all(x, edge_score, edge_index, None, parts)
         unpool_info = UnpoolInfo(edge_index, parts.cluster, batch)
         return x_out, ops.connect(edge_index, parts), batch[parts.first], unpool_info
+
+    __prepare_scriptable__ = refuse_script
 
     def unpool(self, x: Tensor, unpool_info: UnpoolInfo) -> tuple[Tensor, Tensor, Tensor]:
         """Give every node the features of its supernode, and restore the edges and the batch vector.

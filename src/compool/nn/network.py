@@ -14,12 +14,18 @@ from torch_geometric.nn import (
     global_mean_pool,
 )
 
+from compool.nn._unsupported import refuse_script
 from compool.nn.component_pooling import component_pooling
 from compool.nn.edge_pooling import EdgePooling
 from compool.nn.settings import CONVOLUTIONS, POOLINGS, GINSettings, NetworkSettings
 from compool.ops._checks import check_graph_ids, check_inputs
 
-_READOUTS = {"mean": global_mean_pool, "sum": global_add_pool, "max": global_max_pool}
+
+def _saturating(x: Tensor, batch: Tensor, batch_size: int | None) -> Tensor:
+    return -torch.expm1(-global_add_pool(x, batch, batch_size).clamp(min=0))
+
+
+_READOUTS = {"mean": global_mean_pool, "sum": global_add_pool, "max": global_max_pool, "saturating": _saturating}
 
 
 def _check_graphs(
@@ -30,6 +36,8 @@ def _check_graphs(
     if batch is None:
         batch = torch.zeros(x.size(0), dtype=torch.long, device=x.device)
         batch_size = min(x.size(0), 1) if batch_size is None else batch_size
+    if batch_size is None and torch.compiler.is_compiling():
+        return batch, int(batch.max()) + 1
     if batch_size is None or not batch.is_cuda:
         return batch, check_graph_ids(batch, batch_size)
     return batch, check_graph_ids(batch[:0], batch_size)  # reading the numbers would wait for the GPU
@@ -41,7 +49,8 @@ class Network(torch.nn.Module):
     ``C`` is a GCN layer, ``S`` a GraphSAGE layer, ``P`` component pooling, ``E`` edge pooling and ``L`` a linear layer.
     A readout stands before the first ``L``; ReLU and dropout come after each ``C``, ``S`` and ``L`` but the last.
 
-    Not the paper's: ``G``, a GIN layer with batch norm; ``T``, top-k pooling; ``A``, self-attention pooling.
+    Not the paper's: ``G``, a GIN layer with batch norm; ``N``, a linear layer on each node by itself; ``T``, top-k
+    pooling; ``A``, self-attention pooling.
 
     Args:
         layers: the letters, graph layers first, then at least one ``L``.
@@ -49,7 +58,8 @@ class Network(torch.nn.Module):
         hidden: size of the features inside.
         num_classes: number of classes.
         dropout: probability of dropout after the layers, and of the raw scores of component pooling.
-        readout: ``"mean"`` (the paper's released code) or ``"sum"`` (its text).
+        readout: ``"mean"`` (the paper's released code), ``"sum"`` (its text), ``"max"``, or ``"saturating"``, :math:`1 - e^{-s}` of
+            the sum :math:`s`, where positive: it counts up to a few, and does not grow with the graph.
         threshold: of component pooling.
         weights: of component pooling.
         symmetric: of component pooling.
@@ -65,7 +75,8 @@ class Network(torch.nn.Module):
         merge_ratio: of component pooling: its `ratio`, the share of each graph's nodes to leave, in place of a
             threshold.
         quantile: of component pooling, in place of a threshold.
-        outputs: how many numbers to return per graph, for regression or several labels; by default logits.
+        outputs: how many numbers to return per graph: 2 for two classes with ``cross_entropy``, or the number of
+            targets or labels; by default one logit for two classes, as in the paper, else one per class.
 
     Example:
         >>> network = Network("CPCL", in_channels=29, hidden=16, num_classes=2, dropout=0.1)
@@ -121,6 +132,8 @@ class Network(torch.nn.Module):
         self.squash = squash and num_classes > 2 and outputs is None
         self.layers = torch.nn.ModuleList(_layer(self.settings, *layer) for layer in self.settings.widths)
 
+    __prepare_scriptable__ = refuse_script
+
     def forward(
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, batch_size: int | None = None
     ) -> Tensor:
@@ -133,10 +146,11 @@ class Network(torch.nn.Module):
             batch_size: how many graphs there are, if the last may have no nodes.
 
         Returns:
-            Logits [graphs, classes], or [graphs, 1] for two classes.
+            Logits [graphs, classes], or [graphs, 1] for two classes; [graphs, outputs] if that is given.
         """
         batch, batch_size = _check_graphs(self, x, edge_index, batch, batch_size)
-        read, levels = _READOUTS[self.readout], list[Tensor]()
+        read = _READOUTS[self.readout]
+        levels: list[Tensor] = []
         for position, (letter, layer) in enumerate(zip(self.letters, self.layers, strict=True)):
             if letter in "PE":
                 x, edge_index, batch = layer(x, edge_index, batch)[:3]
@@ -146,7 +160,7 @@ class Network(torch.nn.Module):
                 continue
             if letter == "L" and self.letters[position - 1] != "L":
                 x = torch.cat(levels, 1) if self.jump else read(x, batch, batch_size)
-            x = layer(x) if letter == "L" else layer(x, edge_index)
+            x = layer(x) if letter in "LN" else layer(x, edge_index)
             if position < len(self.layers) - 1:
                 x = F.dropout(x.relu(), self.dropout, self.training)
             if self.jump and letter in CONVOLUTIONS:
@@ -163,7 +177,7 @@ def _layer(settings: NetworkSettings, letter: str, width: int, out: int) -> torc
     if letter in POOLINGS:
         pooling: torch.nn.Module = {"T": TopKPooling, "A": SAGPooling}[letter](width, settings.ratio)
         return pooling
-    kind = {"C": GCNConv, "S": SAGEConv, "G": GINLayer, "L": torch.nn.Linear}[letter]
+    kind = {"C": GCNConv, "S": SAGEConv, "G": GINLayer, "N": torch.nn.Linear, "L": torch.nn.Linear}[letter]
     layer: torch.nn.Module = kind(width, out)
     return layer
 
@@ -195,7 +209,7 @@ class GIN(torch.nn.Module):
         dropout: probability of dropout of the predictions.
         readout: ``"sum"``, ``"mean"`` or ``"max"``.
         depth: number of layers.
-        outputs: how many numbers to return per graph, for regression or several labels; by default logits.
+        outputs: how many numbers to return per graph, as in :class:`Network`.
 
     Example:
         >>> network = GIN(in_channels=29, hidden=16, num_classes=2)
@@ -221,6 +235,8 @@ class GIN(torch.nn.Module):
         self.convs = torch.nn.ModuleList(GINConv(_perceptron(width, hidden)) for width in widths[:-1])
         self.norms = torch.nn.ModuleList(torch.nn.BatchNorm1d(hidden) for _ in range(depth))
         self.predictions = torch.nn.ModuleList(torch.nn.Linear(width, self.settings.num_outputs) for width in widths)
+
+    __prepare_scriptable__ = refuse_script
 
     def forward(
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, batch_size: int | None = None

@@ -66,6 +66,14 @@ def nan_weight(weight: Tensor, name: str = "weight") -> ValueError:
     return ValueError(f"the {name} of edge {edge} (of {weight.numel()}) is NaN, which is neither high nor low")
 
 
+_HETERO = ": graphs of several node types, and to_hetero, are not supported; data.to_homogeneous() makes one type"
+_HINTS = {
+    "tuple": _HETERO,
+    "dict": _HETERO,
+    "Proxy": ": torch.fx cannot trace the layer; use torch.compile or torch.export instead",
+}
+
+
 def check_inputs(
     x: Tensor,
     edge_index: Tensor,
@@ -78,11 +86,14 @@ def check_inputs(
     """What a layer is called with: `x` must be floats [N, in_channels], where the layer's `weight` is; `edge_index`
     integers [2, E], `batch` integers [N], `edge_attr` floats [E, …] or, if the layer has one, [E, edge_dim].
     """
+    if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]  # a trace holds this graph's numbers
+        raise NotImplementedError("torch.jit.trace is not supported; use torch.compile or torch.export instead")
     for name, value in (("x", x), ("edge_index", edge_index), ("batch", batch), ("edge_attr", edge_attr)):
         if value is None and name in ("batch", "edge_attr"):
             continue
         if not isinstance(value, Tensor):
-            raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
+            kind = type(value).__name__
+            raise TypeError(f"{name} must be a tensor, got {kind}{_HINTS.get(kind, '')}")
         if value.layout is not torch.strided:
             raise TypeError(f"{name} must be a dense tensor, got layout {value.layout}")
     if x.dim() != 2 or x.size(1) != in_channels:

@@ -17,7 +17,6 @@ from compool.replicas.captured import copy_into
 from compool.replicas.held_out import HeldOut, evaluate_all, evaluation_size
 from compool.replicas.learner import ORDER_KEY, CapturedStep, Evaluation, Learner
 from compool.replicas.losses import Loss, balanced_weights
-from compool.replicas.pooling import StackedComponentPooling
 from compool.replicas.schedules import factors, plateau_factor
 from compool.replicas.single import SingleLearner
 from compool.replicas.stack import GINStack, NetworkStack
@@ -267,9 +266,7 @@ def _resume(learner: Learner | SingleLearner, best: Trained, saved: Mapping[str,
 def _can_capture(stack: NetworkStack | GINStack, graphs: Graphs) -> bool:
     """Whether a step can be a CUDA graph: it needs the kernels that copy nothing to the host."""
     needs_reference = torch.are_deterministic_algorithms_enabled() or next(stack.parameters()).dtype != torch.float32
-    poolings = (layer for layer in stack.modules() if isinstance(layer, StackedComponentPooling))
-    is_static = all(pooling.is_static for pooling in poolings)
-    return graphs.y.is_cuda and has_kernels(graphs.y) and not needs_reference and is_static
+    return graphs.y.is_cuda and has_kernels(graphs.y) and not needs_reference
 
 
 def _step_capacity(graphs: Graphs, ids: Tensor, keys: Tensor, settings: TrainingSettings) -> Capacity:

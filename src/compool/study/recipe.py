@@ -136,7 +136,9 @@ class Recipe:
     def __post_init__(self) -> None:
         for field in fields(self):
             kinds, value = get_args(field.type) or (field.type,), getattr(self, field.name)
-            if float in kinds and type(value) is int:  # so that 0 and 0.0 are the same setting
+            if value == "none" and type(None) in kinds:  # TOML has no other way to say it
+                object.__setattr__(self, field.name, None)
+            elif float in kinds and type(value) is int:  # so that 0 and 0.0 are the same setting
                 object.__setattr__(self, field.name, float(value))
             elif type(value) not in kinds:
                 raise ValueError(f"{field.name} must be {_WORDS[kinds[0]]}, got {value!r}")
