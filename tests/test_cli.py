@@ -291,9 +291,7 @@ def test_report(tmp_path: Path) -> None:
     assert (tmp_path / "here" / "figures" / "accuracy.pdf").exists()
     result = run.invoke(app, ["report", "--store", str(path), "--out", str(tmp_path / "here"), "--pick", "worst"])
     assert result.exit_code == 2
-    assert (
-        result.stderr == "compool: the rule that picks the epoch must be one of best, first, last, loss; got 'worst'\n"
-    )
+    assert result.stderr == "compool: pick must be one of best, first, last, loss; got 'worst'\n"
     (tmp_path / "file").touch()
     result = run.invoke(app, ["report", "--store", str(path), "--out", str(tmp_path / "file")])
     assert result.exit_code == 2
@@ -345,7 +343,7 @@ def test_a_damaged_store_with_a_column_too_many(change: str, warning: str, table
     command = [sys.executable, "-c", "from compool.cli import app; app()", "report", "--store", str(path)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert result.stderr.splitlines() == [
-        f"{path} has columns that compool does not know, and ignores: note",
+        f"{path} has columns that compool does not know and ignores: note",
         f"{path}: {warning}",
     ]
     assert table in result.stdout

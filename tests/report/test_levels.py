@@ -215,7 +215,7 @@ def test_what_is_missing_is_said(tmp_path: Path, few: data.GraphSet, monkeypatch
 
 
 def test_runs_that_cannot_be_shown(few: data.GraphSet) -> None:
-    with pytest.raises(ValueError, match="are of another version of compool"):
+    with pytest.raises(ValueError, match="come from another version of compool"):
         recipe_of(example(0))
     failed = example(0, status="failed", test=None, validation=None, epoch=None)
     with pytest.raises(ValueError, match="replica 0 of NCI1 component failed"):

@@ -352,7 +352,7 @@ def test_mistakes_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "export communities --out x --store bare.sqlite": "the weights of component on communities, recipe fast, "
         "replica 0 were not kept",
         "predict nowhere --data x": "nowhere holds no exported network: there is no model.json",
-        "predict study.sqlite --data x": "study.sqlite is a file; name the folder of an exported network",
+        "predict study.sqlite --data x": "study.sqlite is a file; give the folder of an exported network",
         "predict model --data nowhere": "nowhere does not exist",
         "predict model --data full": "full must have the files of one data set",
         "predict model --data nowhere.npz": "--data nowhere.npz does not exist",

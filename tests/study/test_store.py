@@ -97,7 +97,7 @@ def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE things (name TEXT)")
     before = path.read_bytes()
-    with pytest.raises(ValueError, match="is no study, but a database of something else"):
+    with pytest.raises(ValueError, match="is a database, but not a compool study"):
         Store(path)
     assert path.read_bytes() == before
 
@@ -148,7 +148,7 @@ def test_columns_of_somebody_else_are_kept_and_ignored(tmp_path: Path, caplog: p
         connection.execute(insert, [row[name] for name in names])
     store = Store(path)
     assert list(store.runs()) == [example(0)]
-    assert caplog.messages == [f"{path} has columns that compool does not know, and ignores: my; note"]
+    assert caplog.messages == [f"{path} has columns that compool does not know and ignores: my; note"]
     assert store.add([example(1)]) == 1
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute('SELECT "my; note" FROM runs ORDER BY replica').fetchall() == [("good",), (None,)]

@@ -96,7 +96,7 @@ class EdgeScorer(torch.nn.Module):
         return self.lin.bias if self.offset is None else self.lin.bias - self.offset.to(self.lin.bias.dtype)
 
     def reset_parameters(self) -> None:
-        """Draw the scorer's weights anew, and forget the running threshold."""
+        """Draw new weights for the scorer, and forget the running threshold."""
         if self.offset is not None:
             self.offset.zero_()
             self.gain.fill_(1.0)

@@ -1,5 +1,5 @@
 "use strict";
-// Small plots as SVG, drawn anew when their place changes its width. Text is always set as text, never as markup.
+// Small plots as SVG, redrawn when their place changes its width. Text is always set as text, never as markup.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const hidden = new Set(); // methods that the legends switched off
