@@ -67,7 +67,7 @@ def accuracy(study: Study) -> Table:
         measured, picked = "The metric on test graphs", picked.replace("validation accuracy", "validation metric")
     note = (
         f"{measured}, mean ± standard deviation over {runs}, {picked}. Bold: better than every other method here by "
-        f"the paper's t-test at {SIGNIFICANCE}; underlined: not significantly different from the best."
+        f"the corrected resampled t-test at {SIGNIFICANCE}; underlined: not significantly different from the best."
     )
     title = "Accuracy" if is_accuracy else "Test metric"
     return Table("accuracy", title, tuple(header), tuple(rows), note, tuple(records), texts=1 if is_accuracy else 2)
