@@ -304,7 +304,7 @@ def test_unknown_labels_of_a_vocabulary() -> None:
     star = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
     four = GraphSet.from_data([Data(edge_index=star, num_nodes=4, y=0)])
     with pytest.raises(
-        ValueError, match="graphs has a node of degree 3, which is not among the 2 known degrees from 1 to 2"
+        ValueError, match="graphs has a node of degree 3, which is not among the known 2 degrees from 1 to 2"
     ):
         features(replace(four, inherited=few))
 

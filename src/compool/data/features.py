@@ -145,7 +145,7 @@ def _known_columns(graphs: "GraphSet", degrees: NDArray[np.int64]) -> NDArray[np
     unknown = np.setdiff1d(graphs.degree, degrees)
     if unknown.size:
         span = f" from {degrees[0]} to {degrees[-1]}" if len(degrees) else ""
-        known = f"{len(degrees)} known degrees{span}"
+        known = f"known {len(degrees)} degrees{span}"
         raise ValueError(f"{graphs.name} has a node of degree {unknown[0]}, which is not among the {known}")
     return np.searchsorted(degrees, graphs.degree)
 
