@@ -72,7 +72,7 @@ def test_dropout_only_in_training() -> None:
 @pytest.mark.parametrize("layers", ["", "LL", "CPC", "LC", "CXL", "CPLCL"])
 def test_letters(layers: str) -> None:
     with pytest.raises(
-        ValueError, match=f"layers must be letters of C, S, G, P, E, T and A, then at least one L.*got '{layers}'"
+        ValueError, match=f"layers must be letters of C, S, G, N, P, E, T and A, then at least one L.*got '{layers}'"
     ):
         Network(layers, 5, hidden=8, num_classes=2)
 
@@ -80,7 +80,7 @@ def test_letters(layers: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"readout": "max"}, "readout must be 'mean' or 'sum', got 'max'"),
+        ({"readout": "max"}, "readout must be one of 'mean', 'sum', 'saturating'; got 'max'"),
         ({"dropout": 1.0}, "dropout must be at least 0 and below 1"),
         ({"num_classes": 1}, "num_classes must be a whole number, at least 2; got 1"),
         ({"num_classes": 2.5}, r"num_classes must be a whole number, at least 2; got 2\.5"),

@@ -27,6 +27,7 @@ MAKE = {
         "CPCL", 5, 8, 2, dropout, scorer="random", reduce="mean", merge_ratio=0.5
     ),
     "PCL, quantile": lambda dropout: nn.Network("PCL", 5, 8, 2, dropout, quantile=0.6, reduce="sum"),
+    "GPCL, learned": lambda dropout: nn.Network("GPCL", 5, 8, 2, dropout, scorer="similarity", reduce="graded"),
     "GPPL, sum": lambda dropout: nn.Network("GPPL", 5, 8, 2, dropout, scorer="similarity", reduce="sum"),
 }
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from compool.data.graph_set import GraphSet
 
 
-def checked_arrays(graphs: "GraphSet") -> dict[str, Any]:
+def checked_arrays(graphs: "GraphSet", check_edges: bool) -> dict[str, Any]:
     """The arrays of a set in their types, and its task; a ValueError names an array that does not fit."""
     if not np.size(graphs.y):
         raise ValueError(f"{graphs.name} must have at least one graph, but y is empty")
@@ -30,7 +30,9 @@ def checked_arrays(graphs: "GraphSet") -> dict[str, Any]:
     if looped is not None:
         looped = _checks.integers("looped", looped, np.int64, "[nodes with a self-loop]")
         _checks.check_indices("looped", looped, num_nodes, "nodes")
-    _checks.check_edges(node_ptr, edge_ptr, edge_index)
+    _checks.check_num_edges(node_ptr, edge_ptr, edge_index)
+    if check_edges:
+        _checks.check_edges(node_ptr, edge_ptr, edge_index)
     edge_labels = _checks.optional_labels("edge_labels", graphs.edge_labels, num_edges, "edge")
     edge_attributes = _checks.optional_attributes("edge_attributes", graphs.edge_attributes, num_edges, "edge")
     if graphs.inherited is not None:

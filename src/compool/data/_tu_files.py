@@ -1,27 +1,23 @@
-"""The text files of a set in the TU layout."""
+"""The text files of a set in the TU layout, in a zip file or a folder."""
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from compool.data._archive import Archive, DamagedError
-from compool.data._edges import OneDirectionError, order_edges
-from compool.data._text import Stream, read_floats, read_integers
-from compool.data.graph_set import GraphSet
+from compool.data._text import Stream, read_integers
+from compool.data.names import Names, value_names
 
 _SUFFIXES = (
     *("A", "graph_indicator", "graph_labels", "graph_attributes"),
     *("node_labels", "node_attributes", "edge_labels", "edge_attributes"),
 )
-_Read = Callable[[str], Stream | None]  # of a suffix such as "A": the bytes of NAME_A.txt, or None
+Read = Callable[[str], Stream | None]  # of a suffix such as "A": the bytes of NAME_A.txt, or None
 
 
-def parse(name: str, source: Path) -> GraphSet:
-    """Parse the text files of a set in a zip file or a folder."""
+@contextmanager
+def open_files(name: str, source: Path) -> Iterator[Read]:
+    """The text files of a set in a zip file or a folder."""
     if source.is_dir():
         with ExitStack() as opened:
 
@@ -29,104 +25,27 @@ def parse(name: str, source: Path) -> GraphSet:
                 path = source / f"{name}_{suffix}.txt"
                 return opened.enter_context(path.open("rb")) if path.is_file() else None
 
-            return _parse_files(name, read)
+            yield read
+        return
     try:
         with Archive(source) as archive:
             paths = {path.rpartition("/")[2]: path for path in archive.members}
             wanted = {suffix: paths[f"{name}_{suffix}.txt"] for suffix in _SUFFIXES if f"{name}_{suffix}.txt" in paths}
             archive.require_size(wanted.values())
-            return _parse_files(name, lambda suffix: archive.open(wanted[suffix]) if suffix in wanted else None)
+            yield lambda suffix: archive.open(wanted[suffix]) if suffix in wanted else None
     except DamagedError as error:
         raise ValueError(f"{source} is cut off or damaged: {error}") from None
 
 
-def _parse_files(name: str, read: _Read) -> GraphSet:
-    def column(suffix: str) -> NDArray[np.int32]:
-        stream = read(suffix)
+def read_names(name: str, source: Path) -> Names:
+    """The names of classes and labels in the text files of a set."""
+
+    def names_in(suffix: str) -> tuple[str, ...]:
+        stream, one_column = read(suffix), suffix == "graph_labels"
         if stream is None:
-            raise FileNotFoundError(f"{name} has no {name}_{suffix}.txt")
-        return read_integers(stream, f"{name}_{suffix}.txt")[:, 0]
+            return ()
+        rows = read_integers(stream, f"{name}_{suffix}.txt", **{} if one_column else {"columns": None})
+        return value_names(rows[:, :1] if one_column else rows)
 
-    graph = column("graph_indicator") - 1
-    wrong = np.flatnonzero(np.diff(graph, prepend=graph[:1]) < 0)
-    if len(wrong) or (len(graph) and graph[0] < 0):
-        line = int(wrong[0]) + 1 if len(wrong) else 1
-        raise ValueError(f"{name}_graph_indicator.txt, line {line}: graphs must be numbered from 1, in order")
-    y = _read_targets(name, read)
-    if len(graph) == 0 or graph[-1] >= len(y):
-        num_graphs = int(graph[-1]) + 1 if len(graph) else 0
-        kind = "graph_attributes" if y.dtype.kind == "f" else "graph_labels"
-        raise ValueError(
-            f"{name}_{kind}.txt has {len(y)} lines, but {name}_graph_indicator.txt has {num_graphs} graphs"
-        )
-    node_ptr = np.concatenate([[0], np.cumsum(np.bincount(graph, minlength=len(y)))])
-    pairs = _read_pairs(name, read, graph)
-    labels, attributes = _read_features(name, read, "node", len(graph), f"{name}_graph_indicator.txt")
-    edge_labels, edge_attributes = _read_features(name, read, "edge", len(pairs), f"{name}_A.txt")
-    has_edge_features = edge_labels is not None or edge_attributes is not None
-    try:
-        edges = order_edges(pairs[:, 0], pairs[:, 1], node_ptr, with_rows=has_edge_features)
-    except OneDirectionError as error:
-        line = int((pairs == error.edge).all(1).argmax())
-        numbers = tuple(node + 1 for node in error.edge)
-        raise ValueError(
-            f"{name}_A.txt, line {line + 1}: edge {numbers} is there in one direction only; is the file cut off?"
-        ) from None
-    if edges.rows is not None:
-        edge_labels = None if edge_labels is None else edge_labels[edges.rows]
-        edge_attributes = None if edge_attributes is None else edge_attributes[edges.rows]
-    nodes = (labels, attributes, edges.looped)
-    return GraphSet(name, node_ptr, edges.edge_ptr, edges.edge_index, y, *nodes, edge_labels, edge_attributes)
-
-
-def _read_targets(name: str, read: _Read) -> NDArray[Any]:
-    """Classes, in the order of their names; or, in sets that have none, the attributes of graphs."""
-    if (stream := read("graph_labels")) is not None:
-        names = read_integers(stream, f"{name}_graph_labels.txt")[:, 0]
-        return np.unique(names, return_inverse=True)[1].astype(np.int64)
-    if (stream := read("graph_attributes")) is None:
-        raise FileNotFoundError(f"{name} has no {name}_graph_labels.txt")
-    values = read_floats(stream, f"{name}_graph_attributes.txt")
-    return values[:, 0] if values.shape[1] == 1 else values
-
-
-def _read_features(
-    name: str, read: _Read, of: str, num_rows: int, other: str
-) -> tuple[NDArray[np.int32] | None, NDArray[np.float32] | None]:
-    """The labels and attributes of nodes or edges, if they have any; the file `other` says how many there are."""
-    labels = attributes = None
-    if (stream := read(f"{of}_labels")) is not None:
-        rows = read_integers(stream, f"{name}_{of}_labels.txt", columns=None)
-        _require_rows(f"{name}_{of}_labels.txt", rows, num_rows, other)
-        labels = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
-    if (stream := read(f"{of}_attributes")) is not None:
-        attributes = read_floats(stream, f"{name}_{of}_attributes.txt")
-        _require_rows(f"{name}_{of}_attributes.txt", attributes, num_rows, other)
-    return labels, attributes
-
-
-def _require_rows(file: str, rows: NDArray[np.generic], num_rows: int, other: str) -> None:
-    if len(rows) != num_rows:
-        raise ValueError(f"{file} has {len(rows)} lines, but {other} has {num_rows}")
-
-
-def _read_pairs(name: str, read: _Read, graph: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The edges in the order of the file [E, 2], from node 0."""
-    file, num_nodes = f"{name}_A.txt", len(graph)
-    stream = read("A")
-    if stream is None:
-        raise FileNotFoundError(f"{name} has no {file}")
-    pairs = read_integers(stream, file, columns=2)
-    pairs -= 1
-    outside = (pairs < 0).any(1) | (pairs >= num_nodes).any(1)
-    if outside.any():
-        line = int(outside.argmax())
-        raise ValueError(
-            f"{file}, line {line + 1}: nodes are 1..{num_nodes}, found {tuple((pairs[line] + 1).tolist())}"
-        )
-    across = graph[pairs[:, 0]] != graph[pairs[:, 1]]
-    if across.any():
-        line = int(across.argmax())
-        first, second = (int(graph[node]) + 1 for node in pairs[line])
-        raise ValueError(f"{file}, line {line + 1}: its nodes are in different graphs, {first} and {second}")
-    return pairs
+    with open_files(name, source) as read:
+        return Names(*(names_in(suffix) for suffix in ("graph_labels", "node_labels", "edge_labels")))

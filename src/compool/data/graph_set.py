@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import InitVar, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -76,9 +76,11 @@ class GraphSet:
     """Whether labels and attributes of edges count in `checksum`: not those of TU files, which earlier versions did not
     read, so that runs on these sets stay comparable.
     """
+    check_edges: InitVar[bool] = True
+    """Whether to check every single edge. Without, nothing but planning is safe."""
 
-    def __post_init__(self) -> None:
-        for name, value in checked_arrays(self).items():
+    def __post_init__(self, check_edges: bool) -> None:
+        for name, value in checked_arrays(self, check_edges).items():
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -271,11 +273,17 @@ class GraphSet:
         _graph_file.write_arrays(Path(path), pack(self), about | {"summary": json.dumps(self.summary)})
 
     @classmethod
-    def open(cls, path: Path | str) -> tuple["GraphSet", dict[str, str]]:
-        """Read a set that :meth:`save` wrote, and the notes on it. A file that is damaged is a ValueError."""
-        arrays, about = _graph_file.read_arrays(Path(path))
+    def open(cls, path: Path | str, check_edges: bool = True) -> tuple["GraphSet", dict[str, str]]:
+        """Read a set that :meth:`save` wrote, and the notes on it. A file that is damaged is a ValueError.
+
+        Args:
+            path: the file.
+            check_edges: check every single edge. Without, a file with a checksum is trusted to hold edges that were
+                checked when it was written: enough to plan a study, not to train.
+        """
+        arrays, about, has_checksum = _graph_file.read_arrays(Path(path))
         try:
-            return cls(**unpack(arrays)), about
+            return cls(**unpack(arrays), check_edges=check_edges or not has_checksum), about
         except (ValueError, TypeError, LookupError) as error:
             raise _graph_file.damaged(Path(path), error) from None
 

@@ -10,6 +10,7 @@ from torch_geometric.nn import (
     SAGPooling,
     TopKPooling,
     global_add_pool,
+    global_max_pool,
     global_mean_pool,
 )
 
@@ -19,7 +20,12 @@ from compool.nn.edge_pooling import EdgePooling
 from compool.nn.settings import CONVOLUTIONS, POOLINGS, GINSettings, NetworkSettings
 from compool.ops._checks import check_graph_ids, check_inputs
 
-_READOUTS = {"mean": global_mean_pool, "sum": global_add_pool}
+
+def _saturating(x: Tensor, batch: Tensor, batch_size: int | None) -> Tensor:
+    return -torch.expm1(-global_add_pool(x, batch, batch_size).clamp(min=0))
+
+
+_READOUTS = {"mean": global_mean_pool, "sum": global_add_pool, "max": global_max_pool, "saturating": _saturating}
 
 
 def _check_graphs(
@@ -43,7 +49,8 @@ class Network(torch.nn.Module):
     ``C`` is a GCN layer, ``S`` a GraphSAGE layer, ``P`` component pooling, ``E`` edge pooling and ``L`` a linear layer.
     A readout stands before the first ``L``; ReLU and dropout come after each ``C``, ``S`` and ``L`` but the last.
 
-    Not the paper's: ``G``, a GIN layer with batch norm; ``T``, top-k pooling; ``A``, self-attention pooling.
+    Not the paper's: ``G``, a GIN layer with batch norm; ``N``, a linear layer on each node by itself; ``T``, top-k
+    pooling; ``A``, self-attention pooling.
 
     Args:
         layers: the letters, graph layers first, then at least one ``L``.
@@ -51,7 +58,9 @@ class Network(torch.nn.Module):
         hidden: size of the features inside.
         num_classes: number of classes.
         dropout: probability of dropout after the layers, and of the raw scores of component pooling.
-        readout: ``"mean"`` (the paper's released code) or ``"sum"`` (its text).
+        readout: ``"mean"`` (the paper's released code), ``"sum"`` (its text), ``"max"``, or ``"saturating"``,
+            :math:`1 - e^{-s}` of the sum :math:`s`, where positive: it counts up to a few, and does not grow with the
+            graph.
         threshold: of component pooling.
         weights: of component pooling.
         symmetric: of component pooling.
@@ -152,7 +161,7 @@ class Network(torch.nn.Module):
                 continue
             if letter == "L" and self.letters[position - 1] != "L":
                 x = torch.cat(levels, 1) if self.jump else read(x, batch, batch_size)
-            x = layer(x) if letter == "L" else layer(x, edge_index)
+            x = layer(x) if letter in "LN" else layer(x, edge_index)
             if position < len(self.layers) - 1:
                 x = F.dropout(x.relu(), self.dropout, self.training)
             if self.jump and letter in CONVOLUTIONS:
@@ -169,7 +178,7 @@ def _layer(settings: NetworkSettings, letter: str, width: int, out: int) -> torc
     if letter in POOLINGS:
         pooling: torch.nn.Module = {"T": TopKPooling, "A": SAGPooling}[letter](width, settings.ratio)
         return pooling
-    kind = {"C": GCNConv, "S": SAGEConv, "G": GINLayer, "L": torch.nn.Linear}[letter]
+    kind = {"C": GCNConv, "S": SAGEConv, "G": GINLayer, "N": torch.nn.Linear, "L": torch.nn.Linear}[letter]
     layer: torch.nn.Module = kind(width, out)
     return layer
 
@@ -199,7 +208,7 @@ class GIN(torch.nn.Module):
         hidden: size of the features inside.
         num_classes: number of classes.
         dropout: probability of dropout of the predictions.
-        readout: ``"sum"`` or ``"mean"``.
+        readout: ``"sum"``, ``"mean"`` or ``"max"``.
         depth: number of layers.
         outputs: how many numbers to return per graph, as in :class:`Network`.
 

@@ -8,8 +8,8 @@ from compool.nn._settings import check_budget, check_reduce, check_scorer, check
 if TYPE_CHECKING:
     from compool.nn.network import GIN, Network
 
-CONVOLUTIONS, POOLINGS = "CSG", "PETA"
-READOUTS = ("mean", "sum")
+CONVOLUTIONS, POOLINGS = "CSGN", "PETA"
+READOUTS = ("mean", "sum", "max", "saturating")
 
 
 def num_outputs(num_classes: int) -> int:
@@ -51,7 +51,7 @@ class NetworkSettings:
         body = self.layers.rstrip("L")
         if not body or not set(body) <= set(CONVOLUTIONS + POOLINGS) or body == self.layers:
             raise ValueError(
-                f"layers must be letters of C, S, G, P, E, T and A, then at least one L, as in CPCL; "
+                f"layers must be letters of C, S, G, N, P, E, T and A, then at least one L, as in CPCL; "
                 f"got {self.layers!r}"
             )
         if self.jump and body[-1] not in CONVOLUTIONS:
@@ -155,6 +155,7 @@ def _num_parameters(letter: str, width: int, out: int) -> int:
         "S": 2 * product + out,  # for a node and for its neighbours
         "G": perceptron + 6 * out,  # two biases and two batch norms
         "L": product + out,
+        "N": product + out,
         "P": 0,  # see _num_scorer_parameters
         "E": 2 * width + 1,
         "T": width,
@@ -164,7 +165,7 @@ def _num_parameters(letter: str, width: int, out: int) -> int:
 
 def _check_common(settings: NetworkSettings | GINSettings) -> None:
     if settings.readout not in READOUTS:
-        raise ValueError(f"readout must be 'mean' or 'sum', got {settings.readout!r}")
+        raise ValueError(f"readout must be one of {', '.join(map(repr, READOUTS))}; got {settings.readout!r}")
     if not 0 <= settings.dropout < 1:
         raise ValueError(f"dropout must be at least 0 and below 1, got {settings.dropout}")
     _check_size("in_channels", settings.in_channels, 1)

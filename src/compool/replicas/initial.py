@@ -54,7 +54,7 @@ def _layer_parameters(settings: NetworkSettings, letter: str, width: int, out: i
         return EdgePoolingParameters(width)
     if letter in "TA":
         return (TopKPoolingParameters if letter == "T" else SAGPoolingParameters)(width, settings.ratio)
-    if letter == "L":
+    if letter in "LN":
         return torch.nn.Linear(width, out)
     return {"C": GCNConvParameters, "S": SAGEConvParameters, "G": GINLayerParameters}[letter](width, out)
 

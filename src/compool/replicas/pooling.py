@@ -93,11 +93,6 @@ class StackedComponentPooling(_Scorer):
             for name in ("offset", "gain", "last"):
                 self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
 
-    @property
-    def is_static(self) -> bool:
-        """Whether unions may be padded, so that no size depends on what merges."""
-        return bool(self.reduce != "graded")
-
     def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
         """[E]."""
         term = None
@@ -116,8 +111,6 @@ class StackedComponentPooling(_Scorer):
 
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
-        if union.padded and not self.is_static:
-            raise ValueError("component pooling with reduce='graded' takes no padded unions")
         edge_score = self.activation(self.raw_score(x, union, key))
         coarse = self._coarsen(edge_score, union)
         parts = coarse.parts
@@ -167,6 +160,9 @@ class StackedComponentPooling(_Scorer):
             return size.to(edge_score.dtype).reciprocal().index_select(0, parts.cluster)
         threshold = self.threshold.to(edge_score.dtype)[union.edge_replica]
         grade = (edge_score - threshold) / (self.top - threshold)
+        if union.padded:
+            given = (union.edge_index, union.row_ptr, union.graph_ptr, merged, union.largest)
+            return kernels.graded_weight_padded(grade, *given)
         return ops.graded_weight(grade, union.edge_index, merged, union.num_nodes)
 
 

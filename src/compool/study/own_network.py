@@ -128,14 +128,22 @@ def require_arguments(reference: str, own_class: "type[Module]", arguments: Mapp
         known = ", ".join(settable) or "none"
         raise ValueError(f"{reference} has no parameter {unknown[0]!r}; its parameters are {known}")
     missing = [
-        name for name, parameter in settable.items() if parameter.default is parameter.empty and name not in arguments
+        name
+        for name, parameter in settable.items()
+        if parameter.default is parameter.empty and name not in (*arguments, "edge_dim")
     ]
     if missing:
         raise ValueError(f"{reference} needs a value for {missing[0]}: --set {missing[0]}=VALUE")
 
 
 def build(
-    reference: str, source: str, in_channels: int, num_classes: int, arguments: str = "", seed: int = 0
+    reference: str,
+    source: str,
+    in_channels: int,
+    num_classes: int,
+    arguments: str = "",
+    seed: int = 0,
+    edge_dim: int | None = None,
 ) -> "Module":
     """A network of a class, with the initial weights of a seed.
 
@@ -146,13 +154,17 @@ def build(
         num_classes: number of classes or targets.
         arguments: further arguments, as JSON.
         seed: of torch's generator.
+        edge_dim: number of features of each edge, for a class that has a parameter of this name.
     """
     import torch
 
     own_class = load_class(reference, source)
+    named = json.loads(arguments or "{}")
+    if "edge_dim" in inspect.signature(own_class).parameters:
+        named = {"edge_dim": edge_dim} | named
     with torch.random.fork_rng(devices=[]), own_code(reference):
         torch.manual_seed(seed)
-        return own_class(in_channels, num_classes, **json.loads(arguments or "{}"))
+        return own_class(in_channels, num_classes, **named)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ They do not check their input: an index out of range can crash the process. The 
 """
 
 from compool.replicas.kernels.dropout import activate, dropout
+from compool.replicas.kernels.graded import graded_weight_padded
 from compool.replicas.kernels.messages import propagate
 from compool.replicas.kernels.norms import segment_norm
 from compool.replicas.kernels.padded import (
@@ -29,6 +30,7 @@ __all__ = [
     "dropout",
     "forest_padded",
     "gather_graphs",
+    "graded_weight_padded",
     "grouped_linear",
     "linear_activate",
     "merge_padded_pairs",
