@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -328,6 +329,52 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert about["features"]["kind"] == "labels"
     assert run.invoke(app, ["export", "communities", "--out", "model", "--replica", "2"]).exit_code == 0  # replaces it
     assert json.loads((tmp_path / "model" / DESCRIPTION).read_text())["run"]["replica"] == 2
+
+
+def write_tu(graphs: GraphSet, folder: Path, name: str, labels: str, classes: list[str] | None) -> None:
+    """The text files of a set, with a letter's number as the name of each label."""
+    folder.mkdir(parents=True)
+    assert graphs.labels is not None
+    offset = graphs.node_ptr[:-1].repeat(graphs.edge_ptr[1:] - graphs.edge_ptr[:-1])
+    texts = {
+        "A": [f"{source + 1}, {target + 1}" for source, target in (graphs.edge_index + offset).T],
+        "graph_indicator": graphs.node_ptr[1:].searchsorted(range(graphs.num_nodes), side="right") + 1,
+        "node_labels": [ord(labels[label]) for label in graphs.labels],
+    }
+    if classes is not None:
+        texts["graph_labels"] = [classes[label] for label in graphs.y]
+    for suffix, lines in texts.items():
+        (folder / f"{name}_{suffix}.txt").write_text("".join(f"{line}\n" for line in lines))
+
+
+def test_other_graphs_in_tu_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels get their columns by name, and classes have the names of the files; those to predict have none."""
+    monkeypatch.setenv("COMPOOL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    write_tu(communities(60), tmp_path / "data" / "TINY", "TINY", "abcd", ["-1", "5", "7"])
+    command = "run TINY --data data --method gin --replicas 1 --epochs 2 --workers 1 --device cpu --no-report"
+    assert run.invoke(app, command.split()).exit_code == 0
+    for data_folder in (["--data", "data"], []):  # names from the folder, and from the cache
+        result = run.invoke(app, ["export", "TINY", "--method", "gin", "--out", "model", *data_folder])
+        assert result.exit_code == 0, result.stderr
+        about = json.loads((tmp_path / "model" / DESCRIPTION).read_text())
+        assert about["classes"] == ["-1", "5", "7"]
+        assert about["features"]["labels"] == [str(ord(letter)) for letter in "abcd"]
+    connectors = communities(60)[:6]
+    assert connectors.labels is not None
+    only_two = replace(connectors, labels=(connectors.labels == 3).astype(int) + 2)  # c and d alone
+    write_tu(replace(only_two, labels=only_two.labels - 2), tmp_path / "new", "NEW", "cd", None)
+    result = run.invoke(app, ["predict", "model", "--data", "new"])
+    assert result.exit_code == 0, result.stderr
+    expected = compool.load_model("model").predict(only_two)
+    lines = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [line["class"] for line in lines] == [("-1", "5", "7")[label] for label in expected.classes]
+    ours = torch.tensor([[float(line[f"probability_{name}"]) for name in ("-1", "5", "7")] for line in lines])
+    assert torch.equal(ours, expected.probabilities)
+    write_tu(connectors, tmp_path / "unknown", "NEW", "abcx", None)
+    result = run.invoke(app, ["predict", "model", "--data", "unknown"])
+    message = "compool: NEW: node label 120 is unknown; the model's features have columns for 97, 98, 99, 100\n"
+    assert (result.exit_code, result.stderr) == (2, message)
 
 
 @pytest.mark.usefixtures("few_graphs")

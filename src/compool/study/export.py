@@ -64,6 +64,7 @@ def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: 
             f"{named} was trained on other data of the name {graphs.name} (checksum {run.data_checksum}; those at hand "
             f"have {graphs.checksum})"
         )
+    names = _fitting(names, graphs)
     about: dict[str, Any] = {
         "format": FORMAT,
         "compool": compool.__version__,
@@ -90,6 +91,13 @@ def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: 
         about["weights_checksum"] = _checksum_of(folder / WEIGHTS)
     _write_text(folder / DESCRIPTION, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
     return folder
+
+
+def _fitting(names: Names, graphs: GraphSet) -> Names:
+    """The names of a set, without those that are not one per class or label."""
+    known = graphs.vocabulary
+    sizes = (known.num_classes, known.num_labels, known.num_edge_labels)
+    return Names(*(listed if len(listed) == size else () for listed, size in zip(names, sizes, strict=True)))
 
 
 def measured_score(model: Model, run: Run, graphs: GraphSet) -> float:
