@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -19,7 +20,9 @@ from compool import study
 from compool.cli import app
 from compool.data import communities, split
 from compool.ops import fold
+from compool.replicas import Graphs
 from compool.replicas.learner import ORDER_KEY
+from compool.replicas.single import NetworkCall
 from compool.study import checkpoint
 from compool.study.csv_files import read_csv, write_csv
 from compool.study.own_network import OwnNetworkError, build
@@ -289,7 +292,7 @@ def test_a_loss_that_is_not_finite_fails_the_run(net: str, tmp_path: Path) -> No
     [
         (None, "Net", "{path} does not exist"),
         (NET, "Nett", "{path} has no class Nett; it has Net"),
-        (NET, "", "--method must be FILE.py:CLASS or MODULE:CLASS for a network of your own, got '{path}:'"),
+        (NET, "", "--method must be FILE.py:NAME or MODULE:NAME for one of your own, got '{path}:'"),
         (NET, "global_mean_pool", "{path}:global_mean_pool must be a class derived from torch.nn.Module, got a functi"),
         (NET, "Net --set width=3", "{path}:Net has no parameter 'width'; its parameters are hidden, dropout"),
         (NET, "Net --set batch=0", "batch must be a whole number of at least 1, got 0"),
@@ -379,3 +382,38 @@ def test_resources(net: str, tmp_path: Path) -> None:
     """A larger --block changes nothing: they are trained one at a time."""
     blocks = study.plan([small(net)], 4, 0, tmp_path / "study.sqlite", resources=CPU, size=4)
     assert [block.replicas for block in blocks] == [(0,), (1,), (2,), (3,)]
+
+
+EDGES = """\
+import torch
+from torch_geometric.nn import GINEConv, global_add_pool
+
+
+class Bonds(torch.nn.Module):
+    def __init__(self, in_channels, num_classes, edge_dim, hidden=8):
+        super().__init__()
+        self.first = torch.nn.Linear(in_channels, hidden)
+        self.conv = GINEConv(torch.nn.Linear(hidden, hidden), edge_dim=edge_dim)
+        self.out = torch.nn.Linear(hidden, num_classes)
+
+    def forward(self, x, edge_index, edge_attr, batch):
+        return self.out(global_add_pool(self.conv(self.first(x), edge_index, edge_attr), batch))
+"""
+
+
+def test_edge_features_reach_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The logits of a batch are those of PyG's loader; the order of arguments does not matter, as they have names."""
+    plain, random = communities(99), np.random.default_rng(0)
+    graphs = replace(plain, edge_labels=random.integers(0, 3, plain.num_edges))
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
+    (tmp_path / "bonds.py").write_text(EDGES)
+    recipe = small(f"{tmp_path / 'bonds.py'}:Bonds")
+    (block,) = planned(tmp_path / "study.sqlite", recipe, number=1)
+    networks: list[torch.nn.Module] = []
+    study.train_block(block, graphs=graphs, keep=networks.append)
+    call = NetworkCall(networks[0], Graphs(graphs), (3,))
+    ids = [5, 0, 77]
+    (batch,) = DataLoader([graphs[graph] for graph in ids], batch_size=3)
+    assert batch.edge_attr.size(1) == networks[0].conv.lin.in_channels == 3
+    expected = networks[0](batch.x, batch.edge_index, batch.edge_attr, batch.batch)
+    assert torch.allclose(call(torch.tensor([ids])), expected, atol=1e-6)

@@ -130,7 +130,7 @@ def test_changes_and_files(tmp_path: Path) -> None:
             "method must be one of component, edgepool, gin, none, topk, sag, edge, random, or FILE.py:CLASS; got",
         ),
         ({"name": "slow"}, "component on NCI1 has no recipe 'slow'; there are fast, paper"),
-        ({"optimizer": "sgd"}, "optimizer must be one of adam, adamw; got 'sgd'"),
+        ({"optimizer": "rmsprop"}, "optimizer must be one of adam, adamw, sgd; got 'rmsprop'"),
         ({"batch": 0}, "batch must be a whole number of at least 1, got 0"),
         ({"lr": 0}, "lr must be above"),
     ],

@@ -44,6 +44,7 @@ def report_study(
 
     from compool.cli._data import find_data
     from compool.report import formats, tables
+    from compool.report.sweeps import sweep_table
 
     if not store.exists():
         raise stop(f"--store {store} is not there; compool run makes one")
@@ -51,7 +52,7 @@ def report_study(
         raise stop(f"--out {out} is no folder")
     study, path = report_with_status(store, out, find_data(data).folder, graphs, pick, metric)
     console = Console() if Console().is_terminal else Console(width=160)
-    for table in tables.tables(study):
+    for table in (*tables.tables(study), *map(sweep_table, study.sweeps)):
         if table.rows:
             console.print(formats.terminal(table))
     for warning in study.warnings:

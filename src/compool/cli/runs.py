@@ -38,8 +38,15 @@ def run_study(
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE,…", help="Change a setting; several values: a sweep.", show_default=False
+            "--set",
+            metavar="NAME=VALUE,…",
+            help="Change a setting; several values: a sweep. With --trials also NAME=LOW..HIGH or NAME=log:LOW..HIGH.",
+            show_default=False,
         ),
+    ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option(help="Draw this many random combinations of settings.", show_default="all combinations"),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs.", show_default="the recipe's")] = None,
     metric: Annotated[
@@ -48,6 +55,12 @@ def run_study(
             help="What picks the epoch and is reported: accuracy, balanced_accuracy, f1, roc_auc, average_precision, "
             "mae or rmse.",
             show_default="accuracy; roc_auc for several labels, mae for numbers",
+        ),
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(
+            help="Stop a training after this many epochs without a better validation metric.", show_default="never"
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="The study's seed.")] = 0,
@@ -98,7 +111,7 @@ def run_study(
     names = source.datasets(datasets, "communities")
     methods = _listed(method or METHODS)
     num_wanted = (20 if names == ["communities"] else 100) if num_replicas is None else num_replicas
-    options = {"epochs": epochs, "metric": metric}
+    options = {"epochs": epochs, "metric": metric, "patience": patience}
     changes = [*(settings or ()), *(f"{name}={value}" for name, value in options.items() if value is not None)]
     if not methods:
         raise stop("--method names none; there are component, edgepool and gin, and none, topk, sag, edge and random")
@@ -109,7 +122,9 @@ def run_study(
     plan: list[study.Block] = []
     try:
         pairs = [(method_name, name) for name in names for method_name in methods]
-        chosen = list(dict.fromkeys(variant for pair in pairs for variant in study.variants(*pair, recipe, changes)))
+        chosen = list(
+            dict.fromkeys(variant for pair in pairs for variant in study.variants(*pair, recipe, changes, trials, seed))
+        )
         with ExitStack() as stack:
             if ray is not None:
                 from compool.integrations import ray as cluster
@@ -118,7 +133,8 @@ def run_study(
                 resources = cluster.cluster_resources(device, workers)
             else:
                 resources = study.local_resources(device, workers)
-            plan = study.plan(chosen, num_wanted, seed, store, source.folder, resources, block, print)
+            where = (store, source.folder, resources, block, print)
+            plan = study.plan(chosen, num_wanted, seed, *where, not dry_run)
             plan = [replace(planned, keep_weights=weights) for planned in plan]
             todo = sum(len(planned.replicas) for planned in plan)
             begun = sum(planned.epochs_done > 0 for planned in plan)

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 _READER = "reader 2;"  # changes when more of the files is read: what an older version cached is then parsed again
 
 
-def load(name: str, data: Path | str | None = None, variant: str = "paper") -> GraphSet:
+def load(name: str, data: Path | str | None = None, variant: str = "paper", check_edges: bool = True) -> GraphSet:
     """Load a set by name: of the TU collection, or one that :meth:`GraphSet.save` wrote.
 
     ``"PROTEINS"`` is the paper's set, as in studies: the TU set PROTEINS_full, whose nodes have 29 attributes. The TU
@@ -40,6 +40,7 @@ def load(name: str, data: Path | str | None = None, variant: str = "paper") -> G
         data: a folder with ``NAME.npz``, ``NAME.zip``, a folder ``NAME`` with the text files, or PyG's ``NAME/raw``. By
             default, what the cache has, or else PyG downloads it.
         variant: ``"paper"``: the set that the paper gives this name; ``"tu"``: the TU collection.
+        check_edges: as in :meth:`GraphSet.open`.
 
     Example:
         >>> from compool.data import communities
@@ -51,18 +52,18 @@ def load(name: str, data: Path | str | None = None, variant: str = "paper") -> G
         raise ValueError(f"variant must be 'paper' or 'tu', got {variant!r}")
     given, name = check_name(name), TU_NAMES.get(name, name) if variant == "paper" else name
     try:
-        return _load(name, data)
+        return _load(name, data, check_edges)
     except FileNotFoundError as error:
         if given == name:
             raise
         raise FileNotFoundError(f"{error}; {given} means {name} here, variant='tu' loads {given} itself") from None
 
 
-def _load(name: str, data: Path | str | None) -> GraphSet:
+def _load(name: str, data: Path | str | None, check_edges: bool) -> GraphSet:
     cached = cache_folder() / f"{name}.npz"
     if data is None:
         if os.path.exists(cached):  # Path.exists raises where the folder must not be read
-            graphs, about = GraphSet.open(cached)
+            graphs, about = GraphSet.open(cached, check_edges)
             if not about.get("source", _READER).startswith(_READER):
                 _log.warning(
                     "%s is from an earlier version, without edge labels: delete it, or name the folder of %s once, "
@@ -72,17 +73,17 @@ def _load(name: str, data: Path | str | None) -> GraphSet:
                 )
             return graphs
         with tempfile.TemporaryDirectory(prefix="compool-") as folder:
-            return _cached(name, _download(name, Path(folder)), cached)
-    return _cached(name, find_source(name, Path(data)), cached)
+            return _cached(name, _download(name, Path(folder)), cached, check_edges)
+    return _cached(name, find_source(name, Path(data)), cached, check_edges)
 
 
-def _cached(name: str, source: Path, cached: Path) -> GraphSet:
+def _cached(name: str, source: Path, cached: Path, check_edges: bool) -> GraphSet:
     """The set at `source`: from the cache if that was made from it, else parsed into the cache."""
     if source.suffix == ".npz":
-        return GraphSet.open(source)[0]
+        return GraphSet.open(source, check_edges)[0]
     signature = _signature(source)
     try:
-        graphs, about = GraphSet.open(cached)
+        graphs, about = GraphSet.open(cached, check_edges)
         if about.get("source") == signature:
             return graphs
     except (ValueError, OSError):

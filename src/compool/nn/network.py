@@ -10,6 +10,7 @@ from torch_geometric.nn import (
     SAGPooling,
     TopKPooling,
     global_add_pool,
+    global_max_pool,
     global_mean_pool,
 )
 
@@ -24,7 +25,7 @@ def _saturating(x: Tensor, batch: Tensor, batch_size: int | None) -> Tensor:
     return -torch.expm1(-global_add_pool(x, batch, batch_size).clamp(min=0))
 
 
-_READOUTS = {"mean": global_mean_pool, "sum": global_add_pool, "saturating": _saturating}
+_READOUTS = {"mean": global_mean_pool, "sum": global_add_pool, "max": global_max_pool, "saturating": _saturating}
 
 
 def _check_graphs(
@@ -57,7 +58,7 @@ class Network(torch.nn.Module):
         hidden: size of the features inside.
         num_classes: number of classes.
         dropout: probability of dropout after the layers, and of the raw scores of component pooling.
-        readout: ``"mean"`` (the paper's released code), ``"sum"`` (its text) or ``"saturating"``, :math:`1 - e^{-s}` of
+        readout: ``"mean"`` (the paper's released code), ``"sum"`` (its text), ``"max"``, or ``"saturating"``, :math:`1 - e^{-s}` of
             the sum :math:`s`, where positive: it counts up to a few, and does not grow with the graph.
         threshold: of component pooling.
         weights: of component pooling.
@@ -206,7 +207,7 @@ class GIN(torch.nn.Module):
         hidden: size of the features inside.
         num_classes: number of classes.
         dropout: probability of dropout of the predictions.
-        readout: ``"sum"`` or ``"mean"``.
+        readout: ``"sum"``, ``"mean"`` or ``"max"``.
         depth: number of layers.
         outputs: how many numbers to return per graph, as in :class:`Network`.
 

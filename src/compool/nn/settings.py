@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from compool.nn.network import GIN, Network
 
 CONVOLUTIONS, POOLINGS = "CSGN", "PETA"
-READOUTS = ("mean", "sum", "saturating")
+READOUTS = ("mean", "sum", "max", "saturating")
 
 
 def num_outputs(num_classes: int) -> int:

@@ -1,23 +1,84 @@
-"""Adam for stacks: each replica with its own learning rate and weight decay."""
+"""Optimizers for stacks: each replica with its own learning rate and weight decay."""
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 
 
-class Adam:
-    """Adam, or AdamW if `decoupled`, on all parameters of a stack as one matrix with one row per replica.
+class StackOptimizer:
+    """All parameters of a stack as one matrix with one row per replica, and what optimizers share.
 
-    Each parameter begins at a multiple of four in its row, where GPUs read fast.
-
-    Updates are element-wise, so that each replica is trained as if alone. Equal to :class:`torch.optim.AdamW` and
-    :class:`torch.optim.Adam` for each of them. Nothing is copied to the host, so that a CUDA graph can capture a step.
+    Each parameter begins at a multiple of four in its row, where GPUs read fast. Updates are element-wise, so that each
+    replica is trained as if alone. Nothing is copied to the host, so that a CUDA graph can capture a step.
 
     Args:
         stack: a module whose parameters are stacked [R, *]. They become views of the matrix.
         lr: the learning rate of each replica [R]; may be changed between steps by :meth:`set_lr`.
         weight_decay: of each replica [R].
+        clip: the largest norm of each replica's gradient, as in :func:`torch.nn.utils.clip_grad_norm_`; 0: any.
+    """
+
+    def __init__(self, stack: Module, lr: Tensor, weight_decay: Tensor, clip: float = 0.0) -> None:
+        self.parameters = [parameter for parameter in stack.parameters() if parameter.requires_grad]
+        self.values = _matrix([parameter.detach() for parameter in self.parameters])
+        start = 0
+        for parameter in self.parameters:
+            size = parameter[0].numel()
+            parameter.data = self.values[:, start : start + size].view(parameter.shape)
+            start += size + -size % 4
+        self.lr, self.weight_decay = (rate.to(self.values).view(-1, 1).clone() for rate in (lr, weight_decay))
+        self.clip = clip
+
+    def moments(self) -> list[Tensor]:
+        """What the optimizer remembers, each [R, columns]."""
+        raise NotImplementedError
+
+    @property
+    def state(self) -> list[Tensor]:
+        """All that a step changes."""
+        return [self.values, *self.moments()]
+
+    def set_lr(self, lr: Tensor) -> None:
+        """Change the learning rate of each replica [R]."""
+        self.lr.copy_(lr.view(-1, 1))
+
+    def step(self, active: Tensor) -> None:
+        """Update the parameters of the replicas in the mask `active` [R] by their gradients, which are freed."""
+        raise NotImplementedError
+
+    def _gradients(self) -> Tensor:
+        """The gradients as a matrix, clipped; those of the parameters are freed."""
+        rows = [
+            parameter.detach().new_zeros(parameter.shape) if parameter.grad is None else parameter.grad
+            for parameter in self.parameters
+        ]
+        grad = _matrix(rows)
+        for parameter in self.parameters:
+            parameter.grad = None
+        if self.clip:
+            grad *= (self.clip / (grad.norm(dim=1, keepdim=True) + 1e-6)).clamp(max=1)
+        return grad
+
+    def silence(self, replicas: Tensor) -> None:
+        """Set all values of the replicas in a mask [R] to zero."""
+        for values in self.state:
+            if values.size(1) == self.values.size(1):
+                values.masked_fill_(replicas.view(-1, 1), 0.0)
+
+    def broken(self) -> Tensor:
+        """Which replicas have a value that is not finite; mask [R]."""
+        return ~(self.values * 0.0).sum(1).isfinite()
+
+
+class Adam(StackOptimizer):
+    """Adam, or AdamW if `decoupled`: for each replica, :class:`torch.optim.Adam` or :class:`torch.optim.AdamW`.
+
+    Args:
+        stack: see :class:`StackOptimizer`.
+        lr: see :class:`StackOptimizer`.
+        weight_decay: see :class:`StackOptimizer`.
         decoupled: AdamW's weight decay, which acts on parameters, not on gradients.
+        clip: see :class:`StackOptimizer`.
 
     Example:
         >>> from compool import nn, replicas
@@ -27,38 +88,22 @@ class Adam:
         torch.Size([2, 24])
     """
 
-    def __init__(self, stack: Module, lr: Tensor, weight_decay: Tensor, decoupled: bool = True) -> None:
-        self.parameters = [parameter for parameter in stack.parameters() if parameter.requires_grad]
-        self.values = _matrix([parameter.detach() for parameter in self.parameters])
-        start = 0
-        for parameter in self.parameters:
-            size = parameter[0].numel()
-            parameter.data = self.values[:, start : start + size].view(parameter.shape)
-            start += size + -size % 4
+    def __init__(
+        self, stack: Module, lr: Tensor, weight_decay: Tensor, decoupled: bool = True, clip: float = 0.0
+    ) -> None:
+        super().__init__(stack, lr, weight_decay, clip)
         self.decoupled = decoupled
         self.mean, self.square = torch.zeros_like(self.values), torch.zeros_like(self.values)
-        self.lr, self.weight_decay = (rate.to(self.values).view(-1, 1).clone() for rate in (lr, weight_decay))
         self.steps = torch.zeros_like(self.lr)
         """How many steps each replica has made [R, 1]."""
 
-    @property
-    def state(self) -> list[Tensor]:
-        """All that a step changes."""
-        return [self.values, self.mean, self.square, self.steps]
-
-    def set_lr(self, lr: Tensor) -> None:
-        """Change the learning rate of each replica [R]."""
-        self.lr.copy_(lr.view(-1, 1))
+    def moments(self) -> list[Tensor]:
+        """Means of gradients and of their squares, and the number of steps."""
+        return [self.mean, self.square, self.steps]
 
     def step(self, active: Tensor, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> None:
         """Update the parameters of the replicas in the mask `active` [R] by their gradients, which are freed."""
-        rows = [
-            parameter.detach().new_zeros(parameter.shape) if parameter.grad is None else parameter.grad
-            for parameter in self.parameters
-        ]
-        grad = _matrix(rows)
-        for parameter in self.parameters:
-            parameter.grad = None
+        grad = self._gradients()
         share = active.view(-1, 1).to(self.values.dtype)
         self.steps += share
         if self.decoupled:
@@ -71,14 +116,34 @@ class Adam:
         scale = self.square.sqrt().div_(second.sqrt()).add_(eps)
         self.values.addcdiv_(self.mean * (share * self.lr / first), scale, value=-1)
 
-    def silence(self, replicas: Tensor) -> None:
-        """Set all values of the replicas in a mask [R] to zero."""
-        for values in (self.values, self.mean, self.square):
-            values.masked_fill_(replicas.view(-1, 1), 0.0)
 
-    def broken(self) -> Tensor:
-        """Which replicas have a value that is not finite; mask [R]."""
-        return ~(self.values * 0.0).sum(1).isfinite()
+class SGD(StackOptimizer):
+    """Gradient descent with momentum: equal to :class:`torch.optim.SGD` for each replica.
+
+    Args:
+        stack: see :class:`StackOptimizer`.
+        lr: see :class:`StackOptimizer`.
+        weight_decay: see :class:`StackOptimizer`.
+        momentum: the share of the previous update.
+        clip: see :class:`StackOptimizer`.
+    """
+
+    def __init__(
+        self, stack: Module, lr: Tensor, weight_decay: Tensor, momentum: float = 0.9, clip: float = 0.0
+    ) -> None:
+        super().__init__(stack, lr, weight_decay, clip)
+        self.momentum, self.velocity = momentum, torch.zeros_like(self.values)
+
+    def moments(self) -> list[Tensor]:
+        """The previous updates."""
+        return [self.velocity]
+
+    def step(self, active: Tensor) -> None:
+        """Update the parameters of the replicas in the mask `active` [R] by their gradients, which are freed."""
+        grad = self._gradients().addcmul_(self.weight_decay, self.values)
+        share = active.view(-1, 1).to(self.values.dtype)
+        self.velocity.lerp_(self.momentum * self.velocity + grad, share)
+        self.values -= share * self.lr * self.velocity
 
 
 def _matrix(tensors: list[Tensor]) -> Tensor:

@@ -248,13 +248,24 @@ class StackedGINLayer(Module):
 
 
 def readout(x: Tensor, union: Union, reduce: str = "mean") -> Tensor:
-    """The mean, the sum or its saturation, of each graph's nodes [R, B, d]; zeros for a graph without nodes."""
+    """The mean, maximum, sum or its saturation, of each graph's nodes [R, B, d]; zeros for a graph without nodes."""
+    if reduce == "max":
+        return _segment_max(x, union.graph_ptr).view(union.replicas, -1, x.size(1))
     total = kernels.segment_sum(x, union.graph_ptr)
     if reduce == "saturating":
         total = -torch.expm1(-total.clamp(min=0))
     if reduce == "mean":
         total = total / union.graph_ptr.diff().clamp(min=1).unsqueeze(1).to(x.dtype)
     return total.view(union.replicas, -1, x.size(1))
+
+
+def _segment_max(x: Tensor, ptr: Tensor) -> Tensor:
+    """The maximum of each segment's rows; rows of padding go to a segment that is left out."""
+    num_segments = ptr.size(0) - 1
+    segment = torch.searchsorted(ptr[1:], torch.arange(x.size(0), device=x.device), right=True)
+    index = segment.unsqueeze(1).expand_as(x)
+    out = x.new_zeros(num_segments + 1, x.size(1)).scatter_reduce(0, index, x, "amax", include_self=False)
+    return out[:num_segments]
 
 
 def require_settings(layers: Sequence[Any], **settings: Any) -> None:

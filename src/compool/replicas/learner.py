@@ -9,7 +9,7 @@ from torch import Tensor
 
 from compool.ops import fold
 from compool.ops._checks import NanScore
-from compool.replicas.adam import Adam
+from compool.replicas.adam import StackOptimizer
 from compool.replicas.captured import Captured
 from compool.replicas.losses import Loss
 from compool.replicas.pooling import StackedEdgePooling
@@ -50,7 +50,12 @@ class Learner:
     """A stack, its optimizer and the state of its training; all on one device."""
 
     def __init__(
-        self, stack: NetworkStack | GINStack, graphs: Graphs, keys: Tensor, adam: Adam, objective: Loss | None = None
+        self,
+        stack: NetworkStack | GINStack,
+        graphs: Graphs,
+        keys: Tensor,
+        adam: StackOptimizer,
+        objective: Loss | None = None,
     ) -> None:
         self.stack, self.graphs, self.keys, self.adam = stack, graphs, keys, adam
         self.objective = objective or Loss()

@@ -1,7 +1,7 @@
 """Training and evaluation steps of a single network of any kind."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
 
@@ -37,6 +37,7 @@ class SingleLearner:
         key: the replica's random key, int64 [1].
         optimizer: from the network's parameters to an optimizer.
         objective: the loss.
+        clip: the largest norm of the gradient; 0: any.
         guard: a context for the network's own code.
         name: of the network, for error messages.
     """
@@ -49,11 +50,12 @@ class SingleLearner:
         key: Tensor,
         optimizer: Callable[[Iterator[torch.nn.Parameter]], torch.optim.Optimizer],
         objective: Loss | None = None,
+        clip: float = 0.0,
         guard: Callable[[], AbstractContextManager[None]] = nullcontext,
         name: str = "the network",
     ) -> None:
         self.network, self.graphs, self.keys, self.guard, self.name = network, graphs, key, guard, name
-        self.key, self.objective = key.cpu(), objective or Loss()
+        self.key, self.objective, self.clip = key.cpu(), objective or Loss(), clip
         self.call = NetworkCall(network, graphs, outputs, guard, name)
         self.levels: int | None = None
         """The number of pooling layers; None: not known yet."""
@@ -105,6 +107,8 @@ class SingleLearner:
         self.optimizer.zero_grad()
         with self.guard():
             loss.sum().backward()
+        if self.clip:
+            torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.clip)
         self.optimizer.step()
         self.loss += loss.detach() * ids.size(1)
         self.steps += 1
@@ -141,8 +145,8 @@ class SingleLearner:
 class NetworkCall:
     """Calls a network with the union of some graphs, and checks what it returns.
 
-    Its ``forward`` must take ``x``, ``edge_index`` and ``batch``, by name or in this order. It also gets ``batch_size``
-    if it has a parameter of that name.
+    Its ``forward`` must take ``x``, ``edge_index`` and ``batch``, by name or in this order. It also gets ``edge_attr``
+    (None if the set has none) and ``batch_size`` if it has parameters of these names.
 
     Args:
         network: the network.
@@ -165,8 +169,8 @@ class NetworkCall:
         """The number of outputs, when it is known."""
         signature = inspect.signature(network.forward)
         self.by_name = {"x", "edge_index", "batch"} <= set(signature.parameters)
-        self.takes_size = "batch_size" in signature.parameters
-        positional, named = self._arguments(None, None, None, 0)
+        self.extra = {"edge_attr", "batch_size"} & set(signature.parameters)
+        positional, named = self._arguments({})
         try:
             signature.bind(*positional, **named)
         except TypeError:
@@ -179,20 +183,20 @@ class NetworkCall:
         if x.dim() == 1:
             x = F.one_hot(x, self.graphs.width).float()
         batch = torch.repeat_interleave(union.graph_ptr.diff(), output_size=union.num_nodes)
-        positional, named = self._arguments(x, union.edge_index.long(), batch, ids.size(1))
+        available = {"x": x, "edge_index": union.edge_index.long(), "batch": batch, "batch_size": ids.size(1)}
+        if "edge_attr" in self.extra and self.graphs.edge_attr is not None:
+            available["edge_attr"] = self.graphs.edge_attr[self.graphs.edge_ids(ids[0])]
+        positional, named = self._arguments(available)
         with self.guard():
             logits = self.network(*positional, **named)
         self._check(logits, ids.size(1))
         return cast(Tensor, logits)
 
-    def _arguments(
-        self, x: Any, edge_index: Any, batch: Any, batch_size: int
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _arguments(self, available: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of ``forward``, in order and by name."""
-        size = {"batch_size": batch_size} if self.takes_size else {}
-        if self.by_name:
-            return (), {"x": x, "edge_index": edge_index, "batch": batch} | size
-        return (x, edge_index, batch), size
+        graph = {name: available.get(name) for name in ("x", "edge_index", "batch")}
+        extra = {name: available.get(name) for name in self.extra}
+        return ([], graph | extra) if self.by_name else (list(graph.values()), extra)
 
     def _check(self, logits: object, num_graphs: int) -> None:
         """The network must return the logits of each graph."""

@@ -169,6 +169,8 @@ class GINStack(_Stack):
         return Output(torch.stack(logits).sum(0), [], [])
 
     def _predict(self, predict: layers.StackedLinear, x: Tensor, union: Union, site: int) -> Tensor:
+        if x.dim() == 1 and self.readout in ("max", "saturating"):  # these are not linear
+            x = F.one_hot(x, self.settings[0].in_channels).to(predict.weight.dtype)
         if x.dim() == 1:  # one-hot: look up, then read out
             logits = readout(multiply(x, predict.weight, union), union, self.readout)
             logits = logits + cast(Tensor, predict.bias).unsqueeze(1)

@@ -12,17 +12,18 @@ from torch import Tensor
 from compool.data import Split
 from compool.ops import fold
 from compool.ops._dispatch import has_kernels
-from compool.replicas.adam import Adam
+from compool.replicas.adam import SGD, Adam, StackOptimizer
 from compool.replicas.captured import copy_into
 from compool.replicas.held_out import HeldOut, evaluate_all, evaluation_size
 from compool.replicas.learner import ORDER_KEY, CapturedStep, Evaluation, Learner
 from compool.replicas.losses import Loss, balanced_weights
+from compool.replicas.schedules import factors, plateau_factor
 from compool.replicas.single import SingleLearner
 from compool.replicas.stack import GINStack, NetworkStack
 from compool.replicas.union import Capacity, Graphs
 
 _log = logging.getLogger(__name__)
-BEST_FIELDS = ("epoch", "validation", "test")  # fields of Trained that epochs change
+BEST_FIELDS = ("epoch", "validation", "test", "improved")  # fields of Trained that epochs change
 
 
 class TrainingSettings(NamedTuple):
@@ -33,10 +34,10 @@ class TrainingSettings(NamedTuple):
     """Graphs of each replica in a step."""
     lr: Tensor
     halve: int
-    """The learning rate is halved after every `halve` epochs."""
+    """The learning rate is halved after every `halve` epochs, or as `schedule` says."""
     weight_decay: Tensor
-    decoupled: bool = True
-    """AdamW rather than Adam."""
+    optimizer: str = "adamw"
+    """``"adamw"``, ``"adam"`` or ``"sgd"``."""
     shuffle: bool = True
     """Shuffle the graphs in each epoch; otherwise they stay in the order of the split."""
     loss: str = "cross_entropy"
@@ -47,6 +48,14 @@ class TrainingSettings(NamedTuple):
     """The metric that picks the epoch, of logits [n, outputs] and targets; by default the accuracy."""
     higher: bool = True
     """Whether more of it is better."""
+    schedule: str = "halving"
+    """See :func:`~compool.replicas.schedules.factors`; or ``"plateau"``."""
+    momentum: float = 0.9
+    """Of SGD."""
+    clip: float = 0.0
+    """The largest norm of a replica's gradient; 0: any."""
+    patience: int = 0
+    """A replica stops after this many epochs without a better validation metric; 0: never."""
 
 
 @dataclass
@@ -74,6 +83,8 @@ class Trained:
     """The validation metric of that epoch [R]."""
     test: Tensor
     """The test metric of that epoch [R]."""
+    improved: Tensor
+    """The first epoch with that validation metric [R]; -1 if there is none."""
     weights: dict[str, Tensor] = field(default_factory=dict)
     """The parameters and buffers of each network at that epoch, by name [R, *]."""
     logits: dict[str, Tensor] = field(default_factory=dict)
@@ -107,9 +118,21 @@ def train(
         start: resume from here: what `save` was given by a training with the same arguments.
         save: called after each epoch but the last with its number and a function that makes a `start` of it.
     """
-    adam = Adam(stack, settings.lr, settings.weight_decay, settings.decoupled)
-    learner = Learner(stack, graphs, keys, adam, loss_of(graphs, splits, settings, stack.settings[0].num_classes))
+    learner = Learner(
+        stack,
+        graphs,
+        keys,
+        _optimizer(stack, settings),
+        loss_of(graphs, splits, settings, stack.settings[0].num_classes),
+    )
     return train_learner(learner, splits, settings, on_epoch, start, save)
+
+
+def _optimizer(stack: NetworkStack | GINStack, settings: TrainingSettings) -> StackOptimizer:
+    rates = (settings.lr, settings.weight_decay)
+    if settings.optimizer == "sgd":
+        return SGD(stack, *rates, settings.momentum, settings.clip)
+    return Adam(stack, *rates, settings.optimizer == "adamw", settings.clip)
 
 
 def loss_of(graphs: Graphs, splits: Sequence[Split], settings: TrainingSettings, num_classes: int) -> Loss:
@@ -149,11 +172,18 @@ def train_learner(
     none = torch.full((len(splits),), -1.0, device=device)
     worst = torch.full_like(none, -torch.inf if settings.higher else torch.inf)
     weights = {name: tensor.clone() for name, tensor in learner.weights.items()}
-    best = Trained(Curves(), learner.failed, none, worst, none, weights)
+    best = Trained(Curves(), learner.failed, none, worst, none, none, weights)
     num_graphs = (train_ids >= 0).sum(1).clamp(min=1)
     done = _resume(learner, best, start) if start else 0
+    rates = factors(settings.schedule, settings.epochs, settings.halve)
     for epoch in range(done + 1, settings.epochs + 1):
-        learner.set_lr(settings.lr * 0.5 ** ((epoch - 1) // settings.halve))
+        stopped = _stopped(best, epoch, settings.patience)
+        if settings.patience and bool((stopped | learner.failed).all()):
+            break
+        rate: float | Tensor = rates[epoch - 1]
+        if settings.schedule == "plateau" and epoch > 1:
+            rate = plateau_factor(best.curves.validation_loss, settings.halve)
+        learner.set_lr(settings.lr * rate)
         learner.loss.zero_()
         before = (
             [tensor.detach().clone() for tensor in learner.state]
@@ -175,7 +205,7 @@ def train_learner(
             part if settings.score is None else part.scored(settings.score, ids, graphs.y)
             for part, ids in zip(measured, held_out, strict=True)
         )
-        _record(best, learner.weights, epoch, learner.loss / num_graphs, validation, test, settings.higher)
+        _record(best, learner.weights, epoch, learner.loss / num_graphs, validation, test, settings.higher, stopped)
         for captured in captured_steps:
             captured.shrink_capacity()
         if save is not None and epoch < settings.epochs:
@@ -184,6 +214,19 @@ def train_learner(
             on_epoch(epoch, best.curves)
     best.epoch = best.epoch.long()
     return best
+
+
+def num_epochs(trained: Trained, replica: int, patience: int) -> int:
+    """How many epochs a replica took part in."""
+    epochs = len(trained.curves.loss)
+    return min(epochs, max(int(trained.improved[replica]), 0) + patience) if patience else epochs
+
+
+def _stopped(best: Trained, epoch: int, patience: int) -> Tensor:
+    """Which replicas take no part in an epoch any more, as they did not improve for `patience` epochs; mask [R]."""
+    if not patience:
+        return torch.zeros_like(best.failed)
+    return epoch - 1 - best.improved.clamp(min=0) >= patience
 
 
 def _saved(learner: Learner | SingleLearner, best: Trained) -> dict[str, Tensor]:
@@ -270,14 +313,17 @@ def _record(
     validation: HeldOut,
     test: HeldOut,
     higher: bool,
+    stopped: Tensor,
 ) -> None:
-    """Record an epoch, and update the best one."""
-    metric, failed = validation.metric, best.failed
+    """Record an epoch, and update the best one. Replicas that have stopped have no numbers any more."""
+    metric, failed = validation.metric, best.failed | stopped
     rows = {"loss": loss, "validation": metric, "validation_loss": validation.loss, "test": test.metric}
     for name, values in rows.items():
         getattr(best.curves, name).append(values.masked_fill(failed, torch.nan).cpu())
     best.curves.kept.append(validation.kept.cpu())
-    better = (metric >= best.validation if higher else metric <= best.validation) & ~failed
+    improved = (metric > best.validation if higher else metric < best.validation) & ~failed
+    better = (improved | (metric == best.validation)) & ~failed
+    best.improved = torch.where(improved, float(epoch), best.improved)
     best.epoch = torch.where(better, float(epoch), best.epoch)
     best.validation = torch.where(better, metric, best.validation)
     best.test = torch.where(better, test.metric, best.test)

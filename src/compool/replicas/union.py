@@ -11,6 +11,7 @@ from torch import Tensor
 
 from compool.data import Features, GraphSet
 from compool.data import features as choose_features
+from compool.data.features import edge_features
 from compool.replicas import kernels
 from compool.replicas.kernels.unions import segment_sizes
 
@@ -164,6 +165,7 @@ class Graphs:
         self.node_ptr, self.edge_ptr, self.y = map(to_device, (graphs.node_ptr, graphs.edge_ptr, graphs.y))
         self.width = features.width
         """The number of features."""
+        self._edge_features = edge_features(graphs)
         if features.values is not None:
             x = to_device(features.values).to(dtype)
         elif features.width == 1:
@@ -184,6 +186,29 @@ class Graphs:
 
     def __len__(self) -> int:
         return self.y.size(0)
+
+    @cached_property
+    def edge_attr(self) -> Tensor | None:
+        """Features of all edges [E, D], or None if edges have none; made when first used."""
+        if not self._edge_features:
+            return None
+        everything = slice(0, self.edge_index.size(1))
+        dense = np.concatenate([part.dense(everything) for part in self._edge_features], axis=1)
+        return torch.from_numpy(dense).to(self.y.device)
+
+    def edge_ids(self, graphs: Tensor) -> Tensor:
+        """The edges of some graphs [B], one graph after another, as in their union.
+
+        Example:
+            >>> from compool.data import GraphSet
+            >>> edges = [[0, 1, 0, 1, 1, 2], [1, 0, 1, 0, 2, 1]]
+            >>> Graphs(GraphSet("two", [0, 2, 5], [0, 2, 6], edges, [0, 1])).edge_ids(torch.tensor([1, 0]))
+            tensor([2, 3, 4, 5, 0, 1])
+        """
+        sizes = self.edge_ptr[graphs + 1] - self.edge_ptr[graphs]
+        ends = sizes.cumsum(0)
+        shift = torch.repeat_interleave(self.edge_ptr[graphs] - (ends - sizes), sizes)
+        return shift + torch.arange(len(shift), device=shift.device)
 
     def capacity(self, graphs: Tensor) -> Capacity:
         """The capacity that the largest of some steps [steps, R, B] needs; −1 stands for no graph."""

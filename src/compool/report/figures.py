@@ -1,6 +1,6 @@
 """The paper's figures from the runs, and more."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from compool.report.plotting import STYLE, canvas, colour_of, file_name, label
 from compool.report.ranks import critical_difference, rank_study
 from compool.report.results import Row, Study
+from compool.report.sweeps import Sweep, responses
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,8 +18,8 @@ PANELS = ("validation", "test", "loss")  # of training curves
 _PAPER: dict[str, Any] = {"marker": "D", "color": "white", "markeredgecolor": "black", "markersize": 4, "zorder": 5}
 
 
-def figures(study: Study) -> "Iterator[tuple[str, Figure]]":
-    """Every figure of a study, with its name; those without data are left out.
+def figures(study: Study, sweeps: Sequence[Sweep] = ()) -> "Iterator[tuple[str, Figure]]":
+    """Every figure of a study and its sweeps, with its name; those without data are left out.
 
     Example:
         >>> from compool.report.results import collect
@@ -46,6 +47,8 @@ def figures(study: Study) -> "Iterator[tuple[str, Figure]]":
                 yield f"curves-{name}", training_curves(study, row)
         if any("kept" in name for row in study.rows for result in row.results.values() for name in result.curves):
             yield "kept-nodes", kept_nodes(study)
+        for sweep in sweeps:
+            yield file_name(f"sweep-{sweep.title}"), response_plot(sweep)
         for recipe in study.recipes:
             ranked_methods = rank_study(study, recipe)
             if ranked_methods is not None:
@@ -68,6 +71,31 @@ def box_plot(study: Study) -> "Figure":
     _name_rows(axes, study)
     axes.set_ylabel(f"test {study.rows[0].metric.title}{study.rows[0].metric.unit}")
     _legend(figure, study, "the paper's mean")
+    return figure
+
+
+def response_plot(sweep: Sweep) -> "Figure":
+    """The mean validation metric at each value of each setting; a dot is a combination of settings, a star the best."""
+    columns = len(sweep.keys)
+    figure, panels = canvas(max(4.0, 0.8 + 3.0 * columns), 3.2, columns)
+    colour = colour_of(sweep.method)
+    for axes, (key, means) in zip(np.ravel(panels), responses(sweep).items(), strict=True):
+        values = [value for value, _ in means]
+        is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        position = {value: value if is_number else index for index, value in enumerate(values)}
+        x = [position[point["settings"][key]] for point in sweep.points]
+        y = [point["validation"] for point in sweep.points]
+        axes.plot(x, y, ".", color=colour, alpha=0.5)
+        if len(values) < len(sweep.points):  # a grid: the mean over the other settings
+            axes.plot([position[value] for value in values], [mean for _, mean in means], "-", color=colour)
+        axes.plot(x[:1], y[:1], "*", color="black", markersize=10)
+        if is_number and min(values) > 0 and max(values) >= 20 * min(values):
+            axes.set_xscale("log")
+        elif not is_number:
+            axes.set_xticks(range(len(values)), [label(str(value)) for value in values])
+        axes.set_xlabel(label(key))
+    np.ravel(panels)[0].set_ylabel(f"validation {sweep.metric.title}{sweep.metric.unit}")
+    figure.suptitle(label(sweep.title))
     return figure
 
 

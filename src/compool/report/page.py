@@ -13,6 +13,7 @@ from compool.report.formats import Table, as_html
 from compool.report.levels import InspectedGraph
 from compool.report.page_data import rankings, script_data
 from compool.report.results import Result, Row, Study
+from compool.report.sweeps import Sweep, sweep_table
 from compool.report.tables import format_summary
 
 _ASSETS = files("compool.report") / "assets"
@@ -23,7 +24,12 @@ _FILES = (
 
 
 def report_page(
-    study: Study, tables: Sequence[Table], graphs: Sequence[InspectedGraph], source: str, notes: Sequence[str]
+    study: Study,
+    tables: Sequence[Table],
+    graphs: Sequence[InspectedGraph],
+    source: str,
+    notes: Sequence[str],
+    sweeps: Sequence[Sweep] = (),
 ) -> str:
     """The page of a study.
 
@@ -33,6 +39,7 @@ def report_page(
         graphs: graphs to show.
         source: the name of the study's file.
         notes: the graphs that could not be shown, and why.
+        sweeps: settings that were tried.
 
     Example:
         >>> from compool.report.results import collect
@@ -42,12 +49,14 @@ def report_page(
     names = [row.title for row in study.rows]
     pages = [("overview", "Overview", _overview(study, tables))]
     pages += [(f"data-{index}", name, _dataset(study, index, tables, graphs)) for index, name in enumerate(names)]
+    if sweeps:
+        pages.append(("sweeps", "Sweeps", _sweeps(sweeps)))
     if graphs or notes:
         more = "".join(f'<p class="muted">{html.escape(note)}</p>' for note in notes)
         pages.append(("graphs", "Graphs", (_GRAPHS if graphs else "<h2>What pooling does</h2>") + more))
     sets = "1 data set" if len(study.datasets) == 1 else f"{len(study.datasets)} data sets"
     subtitle = f"{source}: {study.num_runs:,} runs of {sets}"
-    return _page("compool study", subtitle, pages, study, graphs, _FILES)
+    return _page("compool study", subtitle, pages, study, graphs, _FILES, sweeps)
 
 
 def graph_page(graph: InspectedGraph) -> str:
@@ -78,6 +87,7 @@ def _page(
     study: Study,
     graphs: Sequence[InspectedGraph],
     more: str = "",
+    sweeps: Sequence[Sweep] = (),
 ) -> str:
     links = [f'<a href="#{anchor}">{html.escape(name)}</a>' for anchor, name, _ in pages]
     return Template(_asset("page.html")).substitute(
@@ -87,7 +97,7 @@ def _page(
         navigation="".join(links) if len(pages) > 1 else "",
         sections="\n".join(f'<section id="{anchor}">\n{text}\n</section>' for anchor, _, text in pages),
         footer=f"Made by compool {html.escape(compool.__version__)}. {html.escape(more)}",
-        data=script_data(study, graphs),
+        data=script_data(study, graphs, sweeps),
         script="\n".join(_asset(name) for name in ("plots.js", "graph.js", "page.js")).replace('"use strict";\n', ""),
     )
 
@@ -131,6 +141,18 @@ def _overview(study: Study, tables: Sequence[Table]) -> str:
     return "\n".join(parts)
 
 
+def _sweeps(sweeps: Sequence[Sweep]) -> str:
+    """What was tried: the response to each setting, and the settings ranked."""
+    parts = ["<h2>Sweeps</h2>"]
+    for index, sweep in enumerate(sweeps):
+        parts.append(
+            f'<div class="card"><h3>{html.escape(sweep.title)}</h3><p class="muted">The mean validation metric of each '
+            "combination of settings, at each setting's values; a line is the mean over the other settings, a ring the "
+            f'best combination.</p><div data-responses="{index}"></div>{as_html(sweep_table(sweep))}</div>'
+        )
+    return "\n".join(parts)
+
+
 def _dataset(study: Study, index: int, tables: Sequence[Table], graphs: Sequence[InspectedGraph]) -> str:
     row = study.rows[index]
     facts = [
@@ -154,6 +176,8 @@ def _dataset(study: Study, index: int, tables: Sequence[Table], graphs: Sequence
         )
         parts.append(f'<div class="card"><h3>What pooling does</h3>Look into {links}.</div>')
     for table in tables:
+        if table.name.startswith("sweep-"):
+            continue
         rows = tuple(cells[1:] for cells in table.rows if cells[0].text == row.title)
         if rows:
             parts.append(

@@ -12,25 +12,27 @@ from compool.report.plotting import colour_index
 from compool.report.ranks import cliques, rank_study
 from compool.report.results import Result, Row, Study
 from compool.report.statistics import Ranking
+from compool.report.sweeps import Sweep, responses
 from compool.report.tables import format_summary
 from compool.study.metrics import Metric
 
 MAX_FEATURES = 6  # shown per node, the largest
 
 
-def script_data(study: Study, graphs: Sequence[InspectedGraph]) -> str:
+def script_data(study: Study, graphs: Sequence[InspectedGraph], sweeps: Sequence[Sweep] = ()) -> str:
     """What the page's scripts draw, as JSON that is safe inside a script element.
 
     Example:
         >>> from compool.report.results import collect
         >>> script_data(collect([]), [])  # doctest: +ELLIPSIS
-        '{"methods":["component","edgepool","gin"],"colours":{...},"rows":[],"rankings":[],"graphs":[]}'
+        '{"methods":["component","edgepool","gin"],"colours":{...},"rows":[],"rankings":[],"sweeps":[],"graphs":[]}'
     """
     value = {
         "methods": study.methods,
         "colours": {method: f"var(--c{colour_index(method)})" for method in study.methods},
         "rows": [_row_data(study, index) for index in range(len(study.rows))],
         "rankings": [_ranking_data(*ranking) for _, ranking in rankings(study)],
+        "sweeps": [_sweep_data(sweep) for sweep in sweeps],
         "graphs": [_graph_data(graph) for graph in graphs],
     }
     text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
@@ -48,6 +50,15 @@ def rankings(study: Study) -> list[tuple[str, tuple[list[str], Ranking, int]]]:
 def _ranking_data(methods: list[str], ranking: Ranking, num_datasets: int) -> dict[str, Any]:
     joined = cliques(sorted(ranking.ranks), ranking.critical_difference)
     return {"methods": methods, "ranks": ranking.ranks, "difference": ranking.critical_difference, "cliques": joined}
+
+
+def _sweep_data(sweep: Sweep) -> dict[str, Any]:
+    return {
+        "method": sweep.method,
+        "metric": {"title": sweep.metric.title, "unit": sweep.metric.unit},
+        "points": [point | {"validation": _rounded(point["validation"])} for point in sweep.points],
+        "means": {key: [[value, _rounded(mean)] for value, mean in means] for key, means in responses(sweep).items()},
+    }
 
 
 def _row_data(study: Study, index: int) -> dict[str, Any]:

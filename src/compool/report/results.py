@@ -150,6 +150,8 @@ class Study:
     """Runs in the store."""
     pick: str = BEST
     """Which epoch of a training counts."""
+    sweeps: tuple[Any, ...] = ()
+    """Of :class:`~compool.report.sweeps.Sweep`: the settings that were tried."""
 
     @cached_property
     def holm_p_values(self) -> dict[tuple[str, str, str], float | None]:

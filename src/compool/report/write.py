@@ -15,8 +15,9 @@ from compool.report.levels import MAX_DRAWN_NODES, InspectedGraph, inspect_graph
 from compool.report.networks import OnTraining, chosen_run, is_kept, network_of
 from compool.report.page import graph_page, report_page
 from compool.report.pick import BEST
-from compool.report.plotting import save_figure, write_figure
+from compool.report.plotting import file_name, save_figure, write_figure
 from compool.report.results import Study, collect
+from compool.report.sweeps import find_sweeps, sweep_table
 from compool.report.tables import tables
 from compool.study import planning
 from compool.study.kept import recipe_of
@@ -72,19 +73,20 @@ def write_report(
     """
     on_status("reading the runs")
     runs = list(Store(store).runs())
-    study = collect(runs, pick, metric)
+    study, sweeps = find_sweeps(collect(runs, pick, metric))
     out = out or report_folder(store)
-    made = tables(study)
+    made = [*tables(study), *map(sweep_table, sweeps)]
     for table in made:
         for ending, text in (("md", markdown(table)), ("tex", latex(table)), ("csv", as_csv(table))):
-            write_text(out / "tables" / f"{table.name}.{ending}", text)
-    for name, figure in figures(study):
+            write_text(out / "tables" / f"{file_name(table.name)}.{ending}", text)
+    for name, figure in figures(study, sweeps):
         on_status(f"drawing {name}")
         save_figure(figure, out / "figures", name)
     best = collect(runs)  # networks are of the best epoch
     inspected, notes = _inspect_graphs(store, best, folder, train, on_status, on_training, on_epoch)
-    write_text(out / "index.html", report_page(study, made, inspected, store.name, notes))
-    return replace(study, warnings=(*study.warnings, *(notes if train else ()))), out / "index.html"
+    write_text(out / "index.html", report_page(study, made, inspected, store.name, notes, sweeps))
+    warnings = (*study.warnings, *(notes if train else ()))
+    return replace(study, warnings=warnings, sweeps=sweeps), out / "index.html"
 
 
 def write_text(path: Path, text: str) -> None:

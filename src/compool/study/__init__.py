@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from compool._lazy import lazy_names
-from compool.study.recipe import METHODS, Recipe, recipe, recipes, variants
+from compool.study.recipe import METHODS, Recipe, recipe, recipes
 from compool.study.store import Run, Store
+from compool.study.sweeps import variants
 
 if TYPE_CHECKING:
     from compool.study.export import export_run

@@ -34,7 +34,9 @@ def initial_network(recipe: Recipe, source: str, graphs: GraphSet, on_device: Gr
         ValueError: if its ``forward`` takes or returns something else than it should.
     """
     guard = partial(own_code, recipe.own_network)
-    network = build(recipe.own_network, source, on_device.width, graphs.num_classes, recipe.arguments, seed)
+    sizes = (on_device.width, graphs.num_classes)
+    edge_dim = graphs.num_edge_features or None
+    network = build(recipe.own_network, source, *sizes, recipe.arguments, seed, edge_dim)
     with guard():
         network = network.to(on_device.y.device)
     if not list(network.parameters()):
@@ -87,15 +89,18 @@ def own_learner(
 ) -> SingleLearner:
     """The learner of one own network; `key` is its replica's random key [1]."""
     rates: dict[str, Any] = {"fused": True, "lr": float(settings.lr), "weight_decay": float(settings.weight_decay)}
-    kind = torch.optim.AdamW if settings.decoupled else torch.optim.Adam
+    if settings.optimizer == "sgd":
+        rates["momentum"] = settings.momentum
+    optimizers: dict[str, Any] = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
     objective = loss_of(on_device, splits, settings, graphs.num_classes)
     return SingleLearner(
         network,
         on_device,
         _outputs(graphs),
         key,
-        partial(kind, **rates),
+        partial(optimizers[settings.optimizer], **rates),
         objective,
+        settings.clip,
         partial(own_code, recipe.own_network),
         recipe.own_network,
     )

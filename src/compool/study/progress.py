@@ -66,6 +66,10 @@ class Progress:
     def finished(self, runs: Sequence[Run]) -> None:
         """Report a block that was stored."""
         first = runs[0]
+        if first.settings.get("patience"):  # the epochs that were saved
+            trained = max(len(run.curves.get("loss", [])) for run in runs)
+            self.done = min(self.total, self.done + len(runs) * (first.settings["epochs"] - trained))
+            self.bar.update(self.task, completed=self.done)
         tests = [run.test for run in runs if run.test is not None]
         metric = METRICS[next((chosen_metric(run.metrics) for run in runs if run.metrics), "accuracy")]
         mean = f"test {metric.title} {_value(metric, sum(tests) / len(tests))}" if tests else f"no {metric.title}"

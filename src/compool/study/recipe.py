@@ -3,11 +3,10 @@
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property
 from importlib.resources import files
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 METHODS = ("component", "edgepool", "gin")
+SCHEDULES = ("halving", "constant", "cosine", "one_cycle", "plateau")
 IMPLIED: dict[str, Any] = {
     "files": "",
     "in_channels": None,
@@ -42,6 +42,10 @@ IMPLIED: dict[str, Any] = {
     "metric": "auto",
     "loss": "auto",
     "class_weights": "none",
+    "schedule": "halving",
+    "momentum": 0.9,
+    "clip": 0.0,
+    "patience": 0,
 }
 """The values of settings that a run does not mention. Checksums depend on them: they must never change.
 
@@ -75,7 +79,7 @@ class Recipe:
     readout: str
     dropout: float
     optimizer: str
-    """``"adamw"`` or ``"adam"``."""
+    """``"adamw"``, ``"adam"`` or ``"sgd"``."""
     epochs: int
     batch: int
     """Graphs per step."""
@@ -118,6 +122,16 @@ class Recipe:
     """``"cross_entropy"``, ``"bce"``, ``"l1"`` or ``"l2"``; ``"auto"``: by the task."""
     class_weights: str = "none"
     """``"balanced"``: every class counts as much as the others in the loss."""
+    schedule: str = "halving"
+    """``"halving"``, ``"constant"``, ``"cosine"``, ``"one_cycle"``, or ``"plateau"``: halved when the validation loss
+    has not fallen for `halve` epochs.
+    """
+    momentum: float = 0.9
+    """Of SGD."""
+    clip: float = 0.0
+    """The largest norm of the gradient; 0: any."""
+    patience: int = 0
+    """Stop after this many epochs without a better validation metric; 0: never."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -128,12 +142,12 @@ class Recipe:
                 object.__setattr__(self, field.name, float(value))
             elif type(value) not in kinds:
                 raise ValueError(f"{field.name} must be {_WORDS[kinds[0]]}, got {value!r}")
-        choices = {"method": (*METHODS, *REPLACEMENTS), "optimizer": ("adam", "adamw")}
+        choices = {"method": (*METHODS, *REPLACEMENTS), "optimizer": ("adam", "adamw", "sgd")}
         choices |= {
             "metric": ("auto", *METRICS),
             "loss": ("auto", *(loss for task in LOSSES.values() for loss in task)),
         }
-        choices |= {"class_weights": ("none", "balanced")}
+        choices |= {"class_weights": ("none", "balanced"), "schedule": SCHEDULES}
         if self.own_network:
             choices["method"] = (own_network.class_name(self.own_network),)
         for name, allowed in choices.items():
@@ -144,8 +158,11 @@ class Recipe:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {getattr(self, name)!r}")
         if not self.lr > 0:
             raise ValueError(f"lr must be above 0, got {self.lr}")
-        if not self.weight_decay >= 0:
-            raise ValueError(f"weight_decay must not be below 0, got {self.weight_decay}")
+        for name in ("weight_decay", "clip", "patience"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must not be below 0, got {getattr(self, name)}")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum must be at least 0 and below 1, got {self.momentum}")
 
     def network(
         self, in_channels: int | None = None, num_classes: int | None = None, task: str = "classification"
@@ -198,6 +215,8 @@ class Recipe:
 
     def uses(self, setting: str) -> bool:
         """Whether the network has a layer that the setting is for."""
+        if setting == "momentum":
+            return self.optimizer == "sgd"
         if self.own_network:
             return True
         if setting in ("jump", "squash"):
@@ -214,7 +233,8 @@ class Recipe:
 
 _DEFAULTS = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
 _OWN_KEYS = {"own_network", "own_checksum", "arguments"}
-_KEYS = {field.name for field in fields(Recipe)} - {"method", "dataset", "name"} - _OWN_KEYS
+KEYS = {field.name for field in fields(Recipe)} - {"method", "dataset", "name"} - _OWN_KEYS
+"""The settings that ``--set`` changes."""
 _NO_NETWORK: dict[str, Any] = {"layers": "", "hidden": 0, "readout": "", "dropout": 0.0} | {
     key: value for key, value in IMPLIED.items() if key in _NETWORK_KEYS - {"in_channels", "num_classes"}
 }
@@ -274,9 +294,9 @@ def _recipe(method: str, dataset: str, name: str, variant: str, changes: dict[st
     own, table = dict[str, Any](), name
     if name.endswith(".toml"):
         own, table, name = _read_toml(Path(name)), "fast", Path(name).stem
-        wrong = sorted(set(own) - _KEYS)
+        wrong = sorted(set(own) - KEYS)
         if wrong:
-            raise ValueError(f"{name}.toml has the unknown setting {wrong[0]!r}; known are {', '.join(sorted(_KEYS))}")
+            raise ValueError(f"{name}.toml has the unknown setting {wrong[0]!r}; known are {', '.join(sorted(KEYS))}")
         if name in known:
             raise ValueError(f"{name}.toml must have another name, as {name} is a recipe already")
     if table not in known:
@@ -299,7 +319,7 @@ def _own_recipe(reference: str, dataset: str, name: str, changes: dict[str, Any]
     changes = dict(changes)
     if name.endswith(".toml"):
         changes = _read_toml(Path(name)) | changes
-    arguments = {key: changes.pop(key) for key in sorted(changes) if key in _NETWORK_KEYS or key not in _KEYS}
+    arguments = {key: changes.pop(key) for key in sorted(changes) if key in _NETWORK_KEYS or key not in KEYS}
     own_network.require_arguments(reference, own_network.load_class(reference, source), arguments)
     base = recipe("component", dataset, "fast" if name.endswith(".toml") else name, **changes)
     return replace(
@@ -311,50 +331,6 @@ def _own_recipe(reference: str, dataset: str, name: str, changes: dict[str, Any]
         arguments=json.dumps(arguments, sort_keys=True) if arguments else "",
         **_NO_NETWORK,
     )
-
-
-def variants(
-    method: str, dataset: str, name: str = "fast", settings: Sequence[str] = (), **changes: Any
-) -> list[Recipe]:
-    """Recipes with changed settings, one for each combination of values, which their names mention.
-
-    Args:
-        method: see :func:`recipe`.
-        dataset: see :func:`recipe`.
-        name: see :func:`recipe`.
-        settings: each ``NAME=VALUE``, or several values with commas between, as in TOML; text needs no quotes.
-        changes: settings to change in all of them, which their names do not mention.
-
-    Example:
-        >>> [variant.name for variant in variants("gin", "NCI1", settings=["lr=0.01,0.02", "readout=mean"])]
-        ['fast lr=0.01 readout=mean', 'fast lr=0.02 readout=mean']
-    """
-    choices: list[list[tuple[str, Any]]] = []
-    for setting in settings:
-        key, equals, values = setting.partition("=")
-        if not equals or not (key in _KEYS or (own_network.is_reference(method) and key.isidentifier())):
-            known = ", ".join(sorted(_KEYS))
-            raise ValueError(f"a setting must be NAME=VALUE, and its name one of {known}; got {setting!r}")
-        if any(key == other for choice in choices for other, _ in choice):
-            raise ValueError(f"{key} is set twice; several values are written {key}=1,2")
-        choices.append([(key, _value(value)) for value in values.split(",")])
-    recipes = []
-    for chosen in product(*choices):
-        variant = recipe(method, dataset, name, **changes | dict(chosen))
-        for key, _ in chosen:
-            if not variant.uses(key):
-                raise ValueError(f"{key} changes nothing in {method} on {dataset}, whose layers are {variant.layers}")
-        recipes.append(replace(variant, name=" ".join([variant.name, *(f"{key}={value}" for key, value in chosen)])))
-    return recipes
-
-
-def _value(text: str) -> Any:
-    """A number or true or false as TOML has them, or as the names of recipes do; else the text itself."""
-    text = text.strip()
-    try:
-        return tomllib.loads(f"value = {text.lower() if text in ('True', 'False') else text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
 
 
 def datasets(method: str) -> list[str]:

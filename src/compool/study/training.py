@@ -15,7 +15,7 @@ import torch
 import compool
 from compool import data, replicas
 from compool.replicas import initial
-from compool.replicas.trainer import Curves, Trained, TrainingSettings, train, train_learner
+from compool.replicas.trainer import Curves, Trained, TrainingSettings, num_epochs, train, train_learner
 from compool.study import checkpoint, planning
 from compool.study.metrics import METRICS, loss_kind, metric_of
 from compool.study.own_training import initial_network, own_learner, stackable_settings
@@ -64,12 +64,16 @@ def train_block(
         torch.tensor([variant.lr for variant in block.recipes]),
         recipe.halve,
         torch.tensor([variant.weight_decay for variant in block.recipes]),
-        recipe.optimizer == "adamw",
+        recipe.optimizer,
         recipe.shuffle,
         loss_kind(recipe.loss, graphs.task, graphs.name),
         recipe.class_weights == "balanced",
         None if metric == "accuracy" and graphs.task == "classification" else partial(score, metric, graphs.task),
         METRICS[metric].higher,
+        recipe.schedule,
+        recipe.momentum,
+        recipe.clip,
+        recipe.patience,
     )
     of_block = None if on_epoch is None else lambda epoch, curves: on_epoch(block, epoch, curves)
     device = _device_name(block.device)
@@ -95,7 +99,8 @@ def train_block(
     runs, names = list[Run](), [field.name for field in fields(Curves)]
     best = {name: tensor.cpu() for name, tensor in trained.weights.items()}
     for index, (replica, split) in enumerate(zip(block.replicas, splits, strict=True)):
-        curves = {name: [_json_numbers(row[index]) for row in getattr(trained.curves, name)] for name in names}
+        length = num_epochs(trained, index, recipe.patience)
+        curves = {name: [_json_numbers(row[index]) for row in getattr(trained.curves, name)[:length]] for name in names}
         epoch = int(trained.epoch[index])
         reason = "its loss or weights were no longer finite" if trained.failed[index] else ""
         if not reason and epoch < 1:

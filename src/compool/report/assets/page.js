@@ -11,6 +11,7 @@ for (const place of document.querySelectorAll("[data-boxes]")) {
 }
 for (const place of document.querySelectorAll("[data-bars]")) bars(place, place.dataset.bars === "all" ? rows : [rows[+place.dataset.bars]]);
 for (const place of document.querySelectorAll("[data-curves]")) curves(place, rows[+place.dataset.curves]);
+for (const place of document.querySelectorAll("[data-responses]")) responses(place, data.sweeps[+place.dataset.responses]);
 for (const place of document.querySelectorAll("[data-ranks]")) ranks(place, data.rankings[+place.dataset.ranks]);
 const opener = data.graphs.length ? viewer(document.getElementById("viewer"), data.graphs) : null;
 for (const link of document.querySelectorAll("[data-graph]")) link.addEventListener("click", () => opener(+link.dataset.graph));

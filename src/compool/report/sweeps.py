@@ -1,0 +1,179 @@
+"""Sweeps in a study: runs that differ in a few settings, ranked by validation."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import fmean
+from typing import Any
+
+from compool.report.formats import Cell, Table
+from compool.report.results import Result, Row, Study
+from compool.report.statistics import Summary, summarize
+from compool.report.tables import format_summary
+from compool.study.metrics import Metric
+
+_SETTING = re.compile(r" (?=[A-Za-z_]\w*=)")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The results of a method on a data set with different settings, the best in validation first."""
+
+    dataset: str
+    method: str
+    recipe: str
+    """The recipe that the settings change."""
+    keys: tuple[str, ...]
+    """The settings that differ."""
+    results: tuple[Result, ...]
+
+    @property
+    def title(self) -> str:
+        """Data set, method and recipe."""
+        return f"{self.dataset}, {self.method}" + ("" if self.recipe == "fast" else f" ({self.recipe})")
+
+    @property
+    def metric(self) -> Metric:
+        """The metric of its runs."""
+        return self.results[0].metric
+
+    @cached_property
+    def points(self) -> list[dict[str, Any]]:
+        """For each result its settings, and the mean validation and test metric as tables show them."""
+        return [
+            {
+                "settings": {key: setting_of(result, key) for key in self.keys},
+                "validation": validation_summary(result).mean,
+                "test": result.accuracy.mean if result.accuracy else None,
+                "runs": len(result.done),
+            }
+            for result in self.results
+        ]
+
+
+def setting_of(result: Result, key: str) -> Any:
+    """The value of a setting of a result; arguments of an own network count as settings."""
+    settings = result.runs[0].settings
+    arguments = json.loads(settings.get("arguments") or "{}")
+    return arguments.get(key, settings.get(key))
+
+
+def validation_summary(result: Result) -> Summary:
+    """Mean and standard deviation of the validation metric over runs, as tables show it."""
+    return summarize([result.metric.scale * run.validation for run in result.done if run.validation is not None])
+
+
+def split_recipe(name: str) -> tuple[str, tuple[str, ...]]:
+    """The recipe that settings change, and the names of these settings.
+
+    Example:
+        >>> split_recipe("fast lr=0.01 dropout=0.5")
+        ('fast', ('lr', 'dropout'))
+    """
+    base, *settings = _SETTING.split(name)
+    return base, tuple(setting.partition("=")[0] for setting in settings)
+
+
+def find_sweeps(study: Study) -> tuple[Study, tuple[Sweep, ...]]:
+    """The sweeps of a study, and the study with one row for each: that of the settings that are best in validation.
+
+    Rows of a data set whose recipes change the same settings of the same recipe are a sweep. Every method has its own
+    best settings.
+
+    Example:
+        >>> from compool.report.results import collect
+        >>> find_sweeps(collect([]))[1]
+        ()
+    """
+    groups: dict[tuple[str, str, tuple[str, ...]], list[Row]] = {}
+    for row in study.rows:
+        base, keys = split_recipe(row.recipe)
+        groups.setdefault((row.dataset, base, keys), []).append(row)
+    rows, sweeps = list[Row](), list[Sweep]()
+    for (dataset, base, keys), members in groups.items():
+        made = _sweeps(dataset, base, keys, members) if keys and len(members) > 1 else []
+        if not made:
+            rows += members
+            continue
+        sweeps += made
+        best = {sweep.method: sweep.results[0] for sweep in made}
+        count = max(len(sweep.results) for sweep in made)
+        constant = [key for key in keys if key not in {key for sweep in made for key in sweep.keys}]
+        name = " ".join([base, *(f"{key}={setting_of(next(iter(best.values())), key)}" for key in constant)])
+        rows.append(Row(dataset, f"{name}, best of {count}", best))
+        rows += [replace(row, results=rest) for row in members if (rest := _without(row, made))]
+    return replace(study, rows=tuple(rows)), tuple(sweeps)
+
+
+def _sweeps(dataset: str, base: str, keys: tuple[str, ...], members: Sequence[Row]) -> list[Sweep]:
+    """The sweep of each method that has finished runs of at least two settings."""
+    made = []
+    for method in dict.fromkeys(method for row in members for method in row.results):
+        results = [row.results[method] for row in members if method in row.results]
+        results = [result for result in results if any(run.validation is not None for run in result.done)]
+        varied = tuple(key for key in keys if len({str(setting_of(result, key)) for result in results}) > 1)
+        if len(results) < 2 or not varied:
+            continue
+        sign = -1 if results[0].metric.higher else 1
+        ranked = sorted(results, key=lambda result: sign * validation_summary(result).mean)
+        made.append(Sweep(dataset, method, base, varied, tuple(ranked)))
+    return made
+
+
+def _without(row: Row, sweeps: Sequence[Sweep]) -> dict[str, Result]:
+    """The results of a row that no sweep has, such as those of methods whose runs all failed."""
+    swept = {id(result) for sweep in sweeps for result in sweep.results}
+    return {method: result for method, result in row.results.items() if id(result) not in swept}
+
+
+def sweep_table(sweep: Sweep) -> Table:
+    """The settings of a sweep, the best in validation first."""
+    metric = sweep.metric
+    header = (
+        "rank",
+        *sweep.keys,
+        "runs",
+        f"validation {metric.title}{metric.unit}",
+        f"test {metric.title}{metric.unit}",
+    )
+    rows, records = [], []
+    for rank, result in enumerate(sweep.results, 1):
+        mark = "bold" if rank == 1 else ""
+        values = {key: setting_of(result, key) for key in sweep.keys}
+        validation, test = validation_summary(result), result.accuracy
+        numbers = (format_summary(validation, metric), format_summary(test, metric) if test else "–")
+        cells = (str(rank), *map(str, values.values()), str(len(result.done)), *numbers)
+        rows.append(tuple(Cell(text, mark) for text in cells))
+        record: dict[str, Any] = {
+            "dataset": sweep.dataset,
+            "method": sweep.method,
+            "recipe": result.recipe,
+            "rank": rank,
+        }
+        record |= values | {"runs": len(result.done), "validation_mean": validation.mean}
+        records.append(record | {"validation_std": validation.std, "test_mean": test and test.mean})
+    note = (
+        f"{len(sweep.results)} settings, ranked by the mean validation metric of their runs, not by the test metric. "
+        "Bold: the best, which the other tables show."
+    )
+    name = f"sweep-{sweep.dataset}-{sweep.method}-{sweep.recipe}"
+    return Table(name, f"Sweep: {sweep.title}", header, tuple(rows), note, tuple(records), texts=1 + len(sweep.keys))
+
+
+def responses(sweep: Sweep) -> dict[str, list[tuple[Any, float]]]:
+    """For each setting, the mean validation metric at each of its values, over all other settings.
+
+    A setting that was drawn at random has as many values as there were trials.
+    """
+    means: dict[str, list[tuple[Any, float]]] = {}
+    for key in sweep.keys:
+        by_value: dict[Any, list[float]] = {}
+        for point in sweep.points:
+            by_value.setdefault(point["settings"][key], []).append(point["validation"])
+        ordered = sorted(
+            by_value, key=lambda value: (isinstance(value, str), str(value) if isinstance(value, str) else value)
+        )
+        means[key] = [(value, fmean(by_value[value])) for value in ordered]
+    return means

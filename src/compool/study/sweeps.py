@@ -1,0 +1,133 @@
+"""Sweeps: recipes with changed settings, all combinations of values or random ones."""
+
+import hashlib
+import math
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from compool.study import own_network
+from compool.study.recipe import KEYS, Recipe, recipe
+
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_RANGE = re.compile(rf"(log:)?({_NUMBER})\.\.({_NUMBER})")
+MAX_TRIALS = 100_000
+
+
+class Range(NamedTuple):
+    """Numbers to draw from, evenly or evenly in their logarithms; whole numbers if both ends are."""
+
+    low: float
+    high: float
+    log: bool
+    whole: bool
+
+    def draw(self, random: np.random.Generator) -> float | int:
+        """A number of the range, rounded to four digits."""
+        low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
+        if self.whole and not self.log:
+            return int(random.integers(int(self.low), int(self.high) + 1))
+        value = float(random.uniform(low, high))
+        value = min(max(math.exp(value) if self.log else value, self.low), self.high)
+        return round(value) if self.whole else float(f"{value:.4g}")
+
+
+def variants(
+    method: str,
+    dataset: str,
+    name: str = "fast",
+    settings: Sequence[str] = (),
+    trials: int | None = None,
+    seed: int = 0,
+    **changes: Any,
+) -> list[Recipe]:
+    """Recipes with changed settings, which their names mention: one for each combination of values, or `trials` random
+    ones.
+
+    Args:
+        method: see :func:`recipe`.
+        dataset: see :func:`recipe`.
+        name: see :func:`recipe`.
+        settings: each ``NAME=VALUE``, or several values with commas between, as in TOML; text needs no quotes. With
+            `trials` also a range, ``NAME=LOW..HIGH``, or ``NAME=log:LOW..HIGH``.
+        trials: how many combinations to draw; by default, all of them. More trials include the same first ones.
+        seed: of these draws.
+        changes: settings to change in all of them, which their names do not mention.
+
+    Example:
+        >>> [variant.name for variant in variants("gin", "NCI1", settings=["lr=0.01,0.02", "readout=mean"])]
+        ['fast lr=0.01 readout=mean', 'fast lr=0.02 readout=mean']
+        >>> [variant.name for variant in variants("gin", "NCI1", settings=["lr=log:1e-4..1e-1"], trials=2)]
+        ['fast lr=...', 'fast lr=...']
+    """
+    choices: dict[str, list[Any] | Range] = {}
+    for setting in settings:
+        key, equals, values = setting.partition("=")
+        if not equals or not (key in KEYS or (own_network.is_reference(method) and key.isidentifier())):
+            known = ", ".join(sorted(KEYS))
+            raise ValueError(f"a setting must be NAME=VALUE, and its name one of {known}; got {setting!r}")
+        if key in choices:
+            raise ValueError(f"{key} is set twice; several values are written {key}=1,2")
+        choices[key] = _range(key, values.strip()) or [_value(value) for value in values.split(",")]
+    combinations = _combinations(choices) if trials is None else _draws(choices, trials, seed)
+    return list(dict.fromkeys(_variant(method, dataset, name, chosen, changes) for chosen in combinations))
+
+
+def _variant(method: str, dataset: str, name: str, chosen: dict[str, Any], changes: dict[str, Any]) -> Recipe:
+    variant = recipe(method, dataset, name, **changes | chosen)
+    for key in chosen:
+        if not variant.uses(key):
+            reason = f"optimizer is {variant.optimizer}" if key == "momentum" else f"layers are {variant.layers}"
+            raise ValueError(f"{key} changes nothing in {method} on {dataset}, whose {reason}")
+    return replace(variant, name=" ".join([variant.name, *(f"{key}={value}" for key, value in chosen.items())]))
+
+
+def _combinations(choices: dict[str, list[Any] | Range]) -> list[dict[str, Any]]:
+    lists = {key: values for key, values in choices.items() if not isinstance(values, Range)}
+    for key in choices.keys() - lists.keys():
+        raise ValueError(f"{key} is a range, which needs --trials: how many values to draw")
+    return [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
+
+
+def _draws(choices: dict[str, list[Any] | Range], trials: int, seed: int) -> list[dict[str, Any]]:
+    if not 1 <= trials <= MAX_TRIALS:
+        raise ValueError(f"trials must be from 1 to {MAX_TRIALS:,}, got {trials}")
+    if not any(isinstance(values, Range) or len(values) > 1 for values in choices.values()):
+        raise ValueError("--trials needs a setting to draw, such as --set lr=log:1e-4..1e-1")
+    return [{key: _draw(key, values, seed, trial) for key, values in choices.items()} for trial in range(trials)]
+
+
+def _draw(key: str, values: list[Any] | Range, seed: int, trial: int) -> Any:
+    """The value of a setting in a trial, whatever other settings are drawn."""
+    digest = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "little")
+    random = np.random.default_rng([digest, seed, trial])
+    return values.draw(random) if isinstance(values, Range) else values[int(random.integers(len(values)))]
+
+
+def _range(key: str, text: str) -> Range | None:
+    """The range that a text describes; None if it is no range."""
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        if text.startswith("log:"):
+            raise ValueError(f"{key} must be a range such as log:1e-4..1e-1, got {text!r}")
+        return None
+    low, high = float(match[2]), float(match[3])
+    if not low < high:
+        raise ValueError(f"{key} must be a range from low to high, got {text!r}")
+    if match[1] and low <= 0:
+        raise ValueError(f"{key} must be above 0 for a logarithmic range, got {text!r}")
+    return Range(low, high, bool(match[1]), all(re.fullmatch(r"[+-]?\d+", end) for end in (match[2], match[3])))
+
+
+def _value(text: str) -> Any:
+    """A number or true or false as TOML has them, or as the names of recipes do; else the text itself."""
+    text = text.strip()
+    try:
+        return tomllib.loads(f"value = {text.lower() if text in ('True', 'False') else text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
