@@ -152,6 +152,47 @@ def test_kept_shares_of_an_own_network(net: str, tmp_path: Path) -> None:
         assert 0 < float(kept[index]) <= 1
 
 
+EDGE_NET = """\
+import torch
+from torch_geometric.nn import GINEConv, Linear, global_mean_pool
+
+
+class Net(torch.nn.Module):
+    def __init__(self, in_channels, num_classes, edge_dim=None, hidden=8):
+        super().__init__()
+        self.first = Linear(-1, hidden)  # lazy
+        self.conv = GINEConv(torch.nn.Linear(hidden, hidden), edge_dim=edge_dim)
+        self.out = torch.nn.Linear(hidden, num_classes)
+
+    def forward(self, x, edge_index, batch, edge_attr):
+        return self.out(global_mean_pool(self.conv(self.first(x), edge_index, edge_attr).relu(), batch))
+"""
+
+
+def test_an_own_network_with_edge_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A set, and graphs of PyG with the same columns."""
+    whole = communities(60)
+    source, target = whole.edge_index
+    graphs = replace(whole, edge_labels=(source + target) % 3)
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
+    (tmp_path / "mine.py").write_text(EDGE_NET)
+    recorder = Recorder(monkeypatch)
+    store = trained_study(tmp_path, longer(f"{tmp_path / 'mine.py'}:Net"))
+    found, folder = exported(store, tmp_path, graphs)
+    model, test = compool.load_model(folder, trust=True), data.split(graphs, 0).test
+    evaluations = [logits for ids, logits in recorder.seen if ids[ids >= 0].tolist() == list(test)]
+    assert found.epoch is not None
+    logits = model.predict(graphs[test]).logits
+    assert torch.equal(logits, evaluations[found.epoch - 1][0, : len(test)])
+    listed = [graphs[int(index)] for index in test]
+    for graph in listed:
+        del graph.y  # which is what is to be predicted
+    assert listed[0].edge_attr.size(1) == 3
+    assert torch.equal(model.predict(listed).logits, logits)
+    with pytest.raises(ValueError, match="communities has no edge labels, which the model's features are made of"):
+        model.predict(whole)
+
+
 @pytest.mark.usefixtures("few_graphs")
 @pytest.mark.parametrize("kind", ["labels", "degree"])
 def test_graphs_of_pyg_with_the_columns_of_the_network(kind: str, tmp_path: Path) -> None:

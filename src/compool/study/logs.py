@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from compool.replicas.trainer import Curves
 
 _log = logging.getLogger(__name__)
+MAX_WRITERS = 200  # of TensorBoard that are open at the same time: each has a thread and a file
 MAX_LINE = 2**16  # bytes of a line of a CSV file
 
 
@@ -38,7 +39,7 @@ class EpochRecord:
     """From 1 to ``recipe.epochs``."""
     values: dict[str, float | list[float]]
     """By the names of the fields of :class:`compool.replicas.trainer.Curves`: ``loss``, ``validation``, ``test`` and
-    others; ``kept`` is a list with one share per pooling layer. NaN if the run has failed.
+    others; ``kept`` is a list with one share per pooling layer. A metric that is not defined is NaN.
     """
 
     @property
@@ -75,8 +76,8 @@ class EpochRecord:
 class EpochLog(Protocol):
     """Receives the epochs of a study; :class:`LogWriter` calls it, in the process that was started.
 
-    The epochs of a run come in order, those of several runs alternate. If a training resumes from a checkpoint, the
-    epochs since that checkpoint come again.
+    The epochs of a run come in order, those of several runs alternate. A run that has failed or stopped early has no
+    more epochs. If a training resumes from a checkpoint, the epochs since that checkpoint come again.
     """
 
     def on_epoch(self, record: EpochRecord) -> None:
@@ -140,11 +141,12 @@ class LogWriter:
 
 
 def epoch_records(block: Block, epoch: int, curves: "Curves") -> Iterator[EpochRecord]:
-    """The last row of the curves of a block, as one record per run."""
+    """The last row of the curves of a block, as one record per run that has not failed or stopped early."""
     rows = {field.name: getattr(curves, field.name)[-1].tolist() for field in fields(curves)}
     for index, (recipe, replica) in enumerate(zip(block.recipes, block.replicas, strict=True)):
         values = {name: row[index] for name, row in rows.items()}
-        yield EpochRecord(recipe, block.seed, replica, epoch, values)
+        if not math.isnan(values["loss"]):
+            yield EpochRecord(recipe, block.seed, replica, epoch, values)
 
 
 def require_logs(kinds: Sequence[str]) -> None:
@@ -249,12 +251,15 @@ class TensorBoardLog:
         from torch.utils.tensorboard import SummaryWriter
 
         name = record.run_name
-        if name not in self.writers:
-            self.writers[name] = SummaryWriter(str(self.folder / name), purge_step=record.epoch)
+        writer = self.writers.pop(name, None) or SummaryWriter(str(self.folder / name), purge_step=record.epoch)
         for tag, value in record.scalars.items():
-            self.writers[name].add_scalar(tag, value, record.epoch)
+            writer.add_scalar(tag, value, record.epoch)
         if record.epoch == record.recipe.epochs:
-            self.writers.pop(name).close()  # each has a thread
+            writer.close()
+            return
+        self.writers[name] = writer  # the latest last
+        if len(self.writers) > MAX_WRITERS:  # of runs that stopped early, probably
+            self.writers.pop(next(iter(self.writers))).close()
 
     def close(self) -> None:
         """Close all files."""

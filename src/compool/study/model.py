@@ -1,9 +1,11 @@
 """Exported networks: reading a folder that ``compool export`` wrote, and predicting with it."""
 
+import inspect
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -134,13 +136,20 @@ class Model:
         return Predictions(self.task, self.names, torch.cat(logits), torch.cat(kept))
 
     def _encoded(self, graphs: "GraphSet | Iterable[Data]", names: Names) -> tuple[GraphSet, Features]:
-        if not isinstance(graphs, GraphSet):
-            of_set = GraphSet.from_data(graphs)
-            values = of_set.attributes
-            if self.encoding.kind != "attributes" and values is not None and values.shape[1] == self.encoding.width:
-                return of_set, Features("attributes", self.encoding.width, values=values)
-            graphs = of_set
-        return self.encoding.encode(graphs, names)
+        takes_edges = "edge_attr" in inspect.signature(self.network.forward).parameters
+        if isinstance(graphs, GraphSet):
+            return self.encoding.encode(graphs, names, takes_edges)
+        given = GraphSet.from_data([_without_target(graph) for graph in graphs])
+        return self.encoding.as_given(given).encode(given, names, takes_edges)
+
+
+def _without_target(graph: "Data") -> "Data":
+    """A graph with 0 as its target, which need not have one."""
+    if not hasattr(graph, "edge_index"):
+        return graph  # an error says what it is
+    graph = copy(graph)
+    graph.y = torch.zeros(1, dtype=torch.long)
+    return graph
 
 
 @contextmanager
@@ -219,7 +228,7 @@ def load_model(folder: str | os.PathLike[str], trust: bool = False, device: str 
     try:
         encoding, names, task = _described(about)
         _require_weights(folder / WEIGHTS, about)
-        network = _own_network(folder, about, trust) if "own" in about else nn.load_network(folder / WEIGHTS)
+        network = _own_network(folder, about, encoding, trust) if "own" in about else nn.load_network(folder / WEIGHTS)
         _require_fit(network, encoding, names, task)
     except _DescriptionError as error:
         raise ValueError(f"{folder / DESCRIPTION} is damaged: {error}; export the network again") from None
@@ -284,7 +293,7 @@ def _require_fit(network: Module, encoding: Encoding, names: tuple[str, ...], ta
             raise _DescriptionError(f"there are {len(names)} classes, but the network has {settings.num_classes}")
 
 
-def _own_network(folder: Path, about: dict[str, Any], trust: bool) -> Module:
+def _own_network(folder: Path, about: dict[str, Any], encoding: Encoding, trust: bool) -> Module:
     """The network of a class whose text is in the folder."""
     path, own = folder / SOURCE, about["own"]
     if not isinstance(own, dict) or not isinstance(own.get("class"), str) or not isinstance(own.get("arguments"), dict):
@@ -299,8 +308,8 @@ def _own_network(folder: Path, about: dict[str, Any], trust: bool) -> Module:
         raise ValueError(f"{path} cannot be read: {error}") from None
     if source_checksum(source) != own.get("checksum"):
         raise ValueError(f"{path} is not the text that was exported; export the network again")
-    reference, width = f"{path}:{own['class']}", about["features"]["width"]
-    network = build(reference, source, width, len(about["classes"]), json.dumps(own["arguments"]))
+    sizes, arguments = (encoding.width, len(about["classes"])), json.dumps(own["arguments"])
+    network = build(f"{path}:{own['class']}", source, *sizes, arguments, edge_dim=encoding.edge_width or None)
     with safe_open(folder / WEIGHTS, framework="pt") as file:
         tensors = read_tensors(file)
     try:
