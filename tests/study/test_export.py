@@ -20,7 +20,8 @@ from compool.data import GraphSet, communities, community_count, community_label
 from compool.replicas import learner as learners
 from compool.replicas import single
 from compool.study.export import measured_score
-from compool.study.model import DESCRIPTION, SOURCE, WEIGHTS, Predictions
+from compool.study.model import DESCRIPTION, SOURCE, WEIGHTS
+from compool.study.prediction import Predictions
 from tests.study.blocks import longer, planned
 
 run = CliRunner()
@@ -339,6 +340,9 @@ def test_code_is_executed_only_if_it_is_trusted(net: str, tmp_path: Path) -> Non
     (folder / SOURCE).write_text(NET + "\n# changed")
     with pytest.raises(ValueError, match=r"network.py is not the text that was exported"):
         compool.load_model(folder, trust=True)
+    (trained,) = study.train_block(study.Block(longer(epochs=1), 0, (0,)), graphs=graphs)
+    study.export_run(trained, trained.weights, graphs, folder)  # a built-in network in its place
+    assert not (folder / SOURCE).exists()
 
 
 @pytest.mark.usefixtures("few_graphs")

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from compool import study
 from compool.cli import app
-from compool.study.logs import CSVLog, EpochRecord, LogWriter, TensorBoardLog, open_logs
+from compool.study.log_files import CSVLog, TensorBoardLog, open_logs
+from compool.study.logs import EpochRecord, LogWriter
 from tests.study.blocks import longer, planned
 
 NAMES = ("loss", "validation", "validation_loss", "test")
@@ -142,7 +143,7 @@ def test_few_writers_are_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """One that was closed continues its run."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    monkeypatch.setattr("compool.study.logs.MAX_WRITERS", 2)
+    monkeypatch.setattr("compool.study.log_files.MAX_WRITERS", 2)
     log, recipe = TensorBoardLog(tmp_path), study.recipe("gin", "NCI1")
     for epoch in (1, 2):
         for replica in range(3):

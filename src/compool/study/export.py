@@ -16,7 +16,8 @@ from compool.data.names import Names
 from compool.study import planning
 from compool.study.kept import kept_network, recipe_of
 from compool.study.metrics import chosen_metric
-from compool.study.model import DESCRIPTION, FORMAT, SOURCE, WEIGHTS, Model
+from compool.study.model import DESCRIPTION, FORMAT, SOURCE, WEIGHTS
+from compool.study.prediction import Model
 from compool.study.runs import Run, decode_weights
 from compool.study.scoring import score
 
@@ -88,6 +89,7 @@ def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: 
     else:
         network = kept_network(run, weights, features(graphs, recipe.features).width, graphs.num_classes)
         nn.save_network(network, folder / WEIGHTS, **notes)
+        (folder / SOURCE).unlink(missing_ok=True)  # of an earlier export
         about["weights_checksum"] = _checksum_of(folder / WEIGHTS)
     _write_text(folder / DESCRIPTION, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
     return folder
