@@ -103,7 +103,7 @@ def run_study(
     from compool.cli._data import find_data
     from compool.cli.pages import report_with_status
     from compool.study import checkpoint
-    from compool.study.logs import LOG_KINDS, log_folder, open_logs, require_logs
+    from compool.study.log_files import LOG_KINDS, log_folder, open_logs, require_logs
     from compool.study.recipe import METHODS
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill`, or the end of a job, is as good as Ctrl-C
