@@ -58,8 +58,9 @@ class Network(torch.nn.Module):
         hidden: size of the features inside.
         num_classes: number of classes.
         dropout: probability of dropout after the layers, and of the raw scores of component pooling.
-        readout: ``"mean"`` (the paper's released code), ``"sum"`` (its text), ``"max"``, or ``"saturating"``, :math:`1 - e^{-s}` of
-            the sum :math:`s`, where positive: it counts up to a few, and does not grow with the graph.
+        readout: ``"mean"`` (the paper's released code), ``"sum"`` (its text), ``"max"``, or ``"saturating"``,
+            :math:`1 - e^{-s}` of the sum :math:`s`, where positive: it counts up to a few, and does not grow with the
+            graph.
         threshold: of component pooling.
         weights: of component pooling.
         symmetric: of component pooling.
