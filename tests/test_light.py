@@ -95,6 +95,18 @@ def test_commands_that_train_nothing_do_not_import_torch(
     assert done.stdout.splitlines()[-1:] == ["[]"], done.stdout + done.stderr
 
 
+def test_planning_with_a_cached_set_does_not_import_numba(tmp_path: Path) -> None:
+    """It takes 0.4 s, to check edges that were checked when their file was written."""
+    from compool.data import communities
+
+    communities(99).save(tmp_path / "NCI1.npz")
+    command = COMMAND.replace('("torch", "torch_geometric")', '("torch", "numba")')
+    arguments = ["run", "NCI1", "--data", str(tmp_path), "--dry-run", "--store", str(tmp_path / "none.sqlite")]
+    done = python(command, *arguments, "--device", "cpu")
+    assert "NCI1 gin: " in done.stdout
+    assert done.stdout.splitlines()[-1:] == ["[]"], done.stdout + done.stderr
+
+
 def test_training_does_not_import_pyg(tmp_path: Path) -> None:
     """It takes seconds, in every process that trains."""
     script = """

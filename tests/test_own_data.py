@@ -136,13 +136,13 @@ def test_a_saved_set(tmp_path: Path) -> None:
         ("own_graphs.py:empty", "graphs must have at least one graph, got none"),
         ("own_graphs.py:nothing", "graphs must be a list of torch_geometric.data.Data or a dataset, got NoneType"),
         ("own_graphs.py:directed", "graph 0 has the edge (0, 1) in one direction only; GraphSet.from_data(graphs, to"),
-        ("own_graphs.py:number", "number must be a function, got int"),
-        ("own_graphs.py:squares", "own_graphs.py has no function squares"),
+        ("own_graphs.py:number", "there is no function number in own_graphs.py"),
+        ("own_graphs.py:squares", "there is no function squares in own_graphs.py"),
         ("missing.py:rings", "missing.py does not exist"),
-        ("missing_module:rings", "there is no Python module missing_module; a file is written FILE.py:FUNCTION"),
-        ("missing.module:rings", "there is no Python module missing.module; a file is written FILE.py:FUNCTION"),
-        (":rings", "must be a folder, a file NAME.npz, FILE.py:FUNCTION or MODULE:FUNCTION; got ':rings'"),
-        ("own_graphs.py:", "must be a folder, a file NAME.npz, FILE.py:FUNCTION or MODULE:FUNCTION; got 'own_gra"),
+        ("missing_module:rings", "there is no Python module missing_module; a file is written FILE.py:NAME"),
+        ("missing.module:rings", "there is no Python module missing.module; a file is written FILE.py:NAME"),
+        (":rings", "must be FILE.py:NAME or MODULE:NAME for one of your own, got ':rings'"),
+        ("own_graphs.py:", "must be FILE.py:NAME or MODULE:NAME for one of your own, got 'own_gra"),
         ("sets/mine.npz", "sets/mine.npz does not exist"),
     ],
 )
@@ -171,7 +171,7 @@ def test_errors_in_own_code_come_with_their_traceback(reference: str, line: str,
     assert result.exit_code == 2
     assert line in result.stderr
     assert "src/compool" not in result.stderr  # none of our lines
-    assert result.stderr.splitlines()[-1].startswith(f"compool: --data {reference}: {last}")
+    assert result.stderr.splitlines()[-1].startswith(f"compool: {reference}: {last}")
 
 
 def test_other_names_than_that_of_the_function() -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         diagnose,
     )
     from compool.ops import Hierarchy, connected_components, hierarchy, spanning_forest
+    from compool.study.model import load_model
 
 __version__ = "0.1.0"
 
@@ -29,11 +30,16 @@ __all__ = [
     "connected_components",
     "diagnose",
     "hierarchy",
+    "load_model",
     "spanning_forest",
 ]
 
 _OPERATORS = ["Hierarchy", "connected_components", "hierarchy", "spanning_forest"]
-_LAYERS = [name for name in __all__ if name not in _OPERATORS]
+_MODELS = ["load_model"]
+_LAYERS = [name for name in __all__ if name not in (*_OPERATORS, *_MODELS)]
 __getattr__, __dir__ = lazy_names(
-    "compool", dict.fromkeys(_LAYERS, "compool.nn") | dict.fromkeys(_OPERATORS, "compool.ops")
+    "compool",
+    dict.fromkeys(_LAYERS, "compool.nn")
+    | dict.fromkeys(_OPERATORS, "compool.ops")
+    | dict.fromkeys(_MODELS, "compool.study.model"),
 )

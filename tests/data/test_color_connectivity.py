@@ -6,7 +6,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from compool.data import GraphSet, color_connectivity, island_pair, wl_classes
-from compool.data.color_connectivity import _walk
+from compool.data._loops import walk
 
 
 def num_islands(graphs: GraphSet) -> np.ndarray:
@@ -67,7 +67,7 @@ def test_it_depends_on_the_seed_alone_and_few_are_the_first_of_many() -> None:
 def test_where_the_second_walker_starts() -> None:
     """On a graph without edges, only the first nodes of both are red."""
     red, islands = np.zeros((5000, 200), np.int8), np.zeros(5000, np.int64)
-    _walk(np.zeros(201, np.int64), np.zeros(0, np.int32), 7, 0, 30, 99, red, islands)
+    walk(np.zeros(201, np.int64), np.zeros(0, np.int32), 7, 0, 30, 99, red, islands)
     assert not islands.any()
     first, second = np.nonzero(red)[1].reshape(-1, 2).T
     distances = np.minimum(second - first, 200 - (second - first))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compool.data import GraphSet, load, tu
+from compool.data import GraphSet, _graph_file, load, tu
 from tests.data.test_tu import FILES, write
 
 Arrays = dict[str, Any]
@@ -99,14 +99,26 @@ def test_contents_are_checked(what: str, cached: Path, tmp_path: Path) -> None:
     expected = load("TINY", tmp_path).checksum
     rewrite(cached, lambda arrays: arrays.pop("about_checksum"))
     rewrite(cached, change)
-    with pytest.raises(ValueError, match=rf"TINY\.npz is damaged or no graph set .*{message}"):
-        load("TINY")
+    for check_edges in (True, False):  # without a checksum, edges are checked all the same
+        with pytest.raises(ValueError, match=rf"TINY\.npz is damaged or no graph set .*{message}"):
+            load("TINY", check_edges=check_edges)
     assert load("TINY", tmp_path).checksum == expected
 
 
 def test_a_changed_value_does_not_match_the_checksum(cached: Path) -> None:
     rewrite(cached, put("attributes", 3, 7.25))
     with pytest.raises(ValueError, match=r"TINY\.npz is damaged .*its contents do not match their checksum"):
+        load("TINY")
+
+
+def test_a_right_checksum_is_enough_to_plan_but_not_to_train(cached: Path) -> None:
+    with np.load(cached) as file:
+        arrays = {key: value for key, value in file.items() if key != "about_checksum"}
+    arrays["target"][0] = 2
+    arrays["about_checksum"] = np.asarray(_graph_file._checksum(arrays))
+    np.savez(cached, **arrays)
+    assert load("TINY", check_edges=False).edge_index[1, 0] == 2
+    with pytest.raises(ValueError, match="this edge in one direction only"):
         load("TINY")
 
 

@@ -85,4 +85,5 @@ def test_training_equals_the_cpu_s(name: str, kind: str, spare: float, monkeypat
         allowed = range(1) if device == "cpu" else range(1, 9) if spare < 0 else range(3)  # small batches vary
         assert found.num_repeated in allowed
         results.append(torch.stack([*found.curves.loss, *found.curves.validation_loss]))
-    torch.testing.assert_close(*results, equal_nan=True, rtol=1e-2, atol=1e-3)
+    rtol = 2e-2 if "similarity" in name else 1e-2  # rounding decides about edges next to the threshold
+    torch.testing.assert_close(*results, equal_nan=True, rtol=rtol, atol=1e-3)

@@ -292,7 +292,7 @@ def test_a_loss_that_is_not_finite_fails_the_run(net: str, tmp_path: Path) -> No
     [
         (None, "Net", "{path} does not exist"),
         (NET, "Nett", "{path} has no class Nett; it has Net"),
-        (NET, "", "--method must be FILE.py:CLASS or MODULE:CLASS for a network of your own, got '{path}:'"),
+        (NET, "", "--method must be FILE.py:NAME or MODULE:NAME for one of your own, got '{path}:'"),
         (NET, "global_mean_pool", "{path}:global_mean_pool must be a class derived from torch.nn.Module, got a functi"),
         (NET, "Net --set width=3", "{path}:Net has no parameter 'width'; its parameters are hidden, dropout"),
         (NET, "Net --set batch=0", "batch must be a whole number of at least 1, got 0"),

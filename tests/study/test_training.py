@@ -131,7 +131,7 @@ def test_runs_know_their_data(
     assert {(run.train_graphs, run.test_graphs) for run in store.runs()} == {(79, 11)}
     run = next(run for run in store.runs() if run.data_checksum == first.checksum)
     with pytest.raises(ValueError, match="the run was trained on other data of the name communities"):
-        networks.retrain(run, None)
+        networks.require_same_data(run, other)
 
 
 def test_runs_know_the_contents_of_their_splits(tmp_path: Path) -> None:

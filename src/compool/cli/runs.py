@@ -133,7 +133,8 @@ def run_study(
                 resources = cluster.cluster_resources(device, workers)
             else:
                 resources = study.local_resources(device, workers)
-            plan = study.plan(chosen, num_wanted, seed, store, source.folder, resources, block, print)
+            where = (store, source.folder, resources, block, print)
+            plan = study.plan(chosen, num_wanted, seed, *where, not dry_run)
             plan = [replace(planned, keep_weights=weights) for planned in plan]
             todo = sum(len(planned.replicas) for planned in plan)
             begun = sum(planned.epochs_done > 0 for planned in plan)

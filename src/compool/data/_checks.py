@@ -5,11 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compool._jit import jit
-
 MAX_VALUES = 1_000_000  # of classes, and of node labels, which become one-hot features
 MAX_NODES = np.iinfo(np.int32).max  # of a graph
-_RANGE, _LOOP, _ORDER, _REVERSE = range(1, 5)
 
 
 def integers(name: str, values: Any, dtype: type[np.signedinteger[Any]], shape: str) -> NDArray[Any]:
@@ -87,11 +84,8 @@ def check_rows(name: str, values: NDArray[Any], num_rows: int, of: str) -> None:
         raise ValueError(f"{name} must have {num_rows} rows, one per {of}; got {len(values)}")
 
 
-def check_edges(node_ptr: NDArray[np.int64], edge_ptr: NDArray[np.int64], edge_index: NDArray[np.int32]) -> None:
-    """Edges within their graphs, sorted, each once and in both directions, without self-loops.
-
-    The offsets must have been checked.
-    """
+def check_num_edges(node_ptr: NDArray[np.int64], edge_ptr: NDArray[np.int64], edge_index: NDArray[np.int32]) -> None:
+    """As many edges as the offsets say, and no graph with more nodes than there are numbers for."""
     if edge_index.shape[1] != edge_ptr[-1]:
         raise ValueError(
             f"edge_index must have edge_ptr[-1] = {edge_ptr[-1]} columns, one per edge; got {edge_index.shape[1]}"
@@ -99,52 +93,26 @@ def check_edges(node_ptr: NDArray[np.int64], edge_ptr: NDArray[np.int64], edge_i
     largest = int(np.diff(node_ptr).max(initial=0))
     if largest > MAX_NODES:
         raise ValueError(f"node_ptr must give a graph at most {MAX_NODES} nodes, got {largest}")
-    wrong, graph, edge = _first_wrong(node_ptr, edge_ptr, edge_index[0], edge_index[1], np.empty(largest, np.int64))
+
+
+def check_edges(node_ptr: NDArray[np.int64], edge_ptr: NDArray[np.int64], edge_index: NDArray[np.int32]) -> None:
+    """Edges within their graphs, sorted, each once and in both directions, without self-loops.
+
+    The offsets and the number of edges must have been checked.
+    """
+    from compool.data import _loops  # imports numba, which takes a while
+
+    largest = int(np.diff(node_ptr).max(initial=0))
+    wrong, graph, edge = _loops.first_wrong(
+        node_ptr, edge_ptr, edge_index[0], edge_index[1], np.empty(largest, np.int64)
+    )
     if not wrong:
         return
     size, pair = int(node_ptr[graph + 1] - node_ptr[graph]), tuple(edge_index[:, edge].tolist())
     problem = {
-        _RANGE: f"nodes of graph {graph} are 0..{size - 1}" if size else f"graph {graph} has no nodes",
-        _LOOP: "self-loops are not allowed; list their nodes in `looped`",
-        _ORDER: "edges of a graph must be sorted by source and target, each once",
-        _REVERSE: f"graph {graph} has this edge in one direction only",
+        _loops.RANGE: f"nodes of graph {graph} are 0..{size - 1}" if size else f"graph {graph} has no nodes",
+        _loops.LOOP: "self-loops are not allowed; list their nodes in `looped`",
+        _loops.ORDER: "edges of a graph must be sorted by source and target, each once",
+        _loops.REVERSE: f"graph {graph} has this edge in one direction only",
     }[wrong]
     raise ValueError(f"edge_index, column {edge}: {problem}; got {pair}")
-
-
-@jit()
-def _first_wrong(
-    node_ptr: NDArray[np.int64],
-    edge_ptr: NDArray[np.int64],
-    source: NDArray[np.int32],
-    target: NDArray[np.int32],
-    cursor: NDArray[np.int64],
-) -> tuple[int, int, int]:
-    """The problem of the first invalid edge (0 if there is none), its graph and its index; O(N + E)."""
-    for graph in range(node_ptr.size - 1):
-        size = node_ptr[graph + 1] - node_ptr[graph]
-        begin, end = edge_ptr[graph], edge_ptr[graph + 1]
-        if begin == end:
-            continue
-        for node in range(size):
-            cursor[node] = end
-        for edge in range(begin, end):
-            i, j = source[edge], target[edge]
-            if i < 0 or i >= size or j < 0 or j >= size:
-                return _RANGE, graph, edge
-            if i == j:
-                return _LOOP, graph, edge
-            if edge > begin and (i < source[edge - 1] or (i == source[edge - 1] and j <= target[edge - 1])):
-                return _ORDER, graph, edge
-            if edge == begin or i != source[edge - 1]:
-                cursor[i] = edge
-        # Edges (i, j) come by ascending i, as do the entries of row j: the next entry must be i.
-        for edge in range(begin, end):
-            i, j = source[edge], target[edge]
-            reverse = cursor[j]
-            if reverse >= end or source[reverse] != j or target[reverse] > i:
-                return _REVERSE, graph, edge
-            if target[reverse] < i:
-                return _REVERSE, graph, reverse
-            cursor[j] += 1
-    return 0, 0, 0

@@ -27,8 +27,10 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], about: Mapping[str, str]
         np.savez_compressed(file, **content)
 
 
-def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Read what :func:`write_arrays` wrote: the arrays and the notes. A file that is damaged is a ValueError."""
+def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str], bool]:
+    """Read what :func:`write_arrays` wrote: the arrays, the notes, and whether there was a checksum, which was right.
+    A file that is damaged is a ValueError.
+    """
     try:
         with Archive(path) as archive:
             archive.require_size(archive.members)
@@ -40,7 +42,8 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
                 raise ValueError("its contents do not match their checksum")
             del arrays["format"]
             names = [key for key in arrays if key.startswith("about_")]
-            return arrays, {key.removeprefix("about_"): str(arrays.pop(key)) for key in names}
+            about = {key.removeprefix("about_"): str(arrays.pop(key)) for key in names}
+            return arrays, about, checksum is not None
     except SizeError:
         raise
     except (ValueError, TypeError, LookupError) as error:

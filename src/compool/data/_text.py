@@ -6,8 +6,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from compool._jit import jit
-
 BLOCK = 4 << 20  # bytes that are parsed together; no line may be longer
 
 
@@ -19,48 +17,6 @@ class Stream(Protocol):
         ...
 
 
-@jit()
-def _parse_integers(text, out, last):
-    """Fill out [rows, columns]. Returns the number of rows, or −1 − the index of the first line that is wrong."""
-    position = row = line = 0
-    size = text.size
-    while position < size:
-        column = 0
-        while position < size and text[position] != 10:  # a line
-            byte = text[position]
-            if byte == 32 or byte == 9 or byte == 13:  # space, tab, carriage return
-                position += 1
-                continue
-            if column > 0:
-                if column == out.shape[1] or (byte != 44 and text[position - 1] != 32 and text[position - 1] != 9):
-                    return -1 - line
-                if byte == 44:  # the comma between two numbers
-                    position += 1
-                    while position < size and (text[position] == 32 or text[position] == 9):
-                        position += 1
-            sign = 1
-            if position < size and text[position] == 45:
-                sign = -1
-                position += 1
-            if position == size or text[position] < 48 or text[position] > 57:
-                return -1 - line
-            value = 0
-            while position < size and 48 <= text[position] <= 57:
-                value = 10 * value + text[position] - 48
-                if value > 2147483647:
-                    return -1 - line
-                position += 1
-            out[row, column] = sign * value
-            column += 1
-        position += 1
-        if column == out.shape[1]:
-            row += 1
-        elif column > 0 or position < size or not last:  # an empty line is right at the end of the file alone
-            return -1 - line
-        line += 1
-    return row
-
-
 def read_integers(stream: Stream, name: str, columns: int | None = 1) -> NDArray[np.int32]:
     """Rows of integers, separated by commas or blanks; an error names the file and the line.
 
@@ -69,6 +25,8 @@ def read_integers(stream: Stream, name: str, columns: int | None = 1) -> NDArray
         name: of the file.
         columns: integers in each row; None: as many as the first row has.
     """
+    from compool.data._loops import parse_integers  # imports numba, which takes a while
+
     parts, lines = list[NDArray[np.int32]](), 0
     for text, last in _blocks(stream, name):
         if columns is None:
@@ -78,7 +36,7 @@ def read_integers(stream: Stream, name: str, columns: int | None = 1) -> NDArray
             int(np.count_nonzero(data == 10)), len(text) // (2 * columns)
         )  # a number takes two bytes with its comma
         out = np.empty((max_rows + 1, columns), np.int32)
-        num_rows = _parse_integers(data, out, last)
+        num_rows = parse_integers(data, out, last)
         if num_rows < 0:
             line = -num_rows - 1
             expected = "an integer" if columns == 1 else f"{columns} integers"

@@ -8,7 +8,6 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from compool._jit import jit
 from compool.data.graph_set import GraphSet
 
 ROADS = ("euroroad", "minnesota")
@@ -127,13 +126,15 @@ def _colourings(
     row_ptr: NDArray[np.int64], neighbour: NDArray[np.int32], count: int, seed: int, apart: tuple[int, int]
 ) -> list[NDArray[np.int32]]:
     """The red nodes of `count` different colourings, of one island and two in turn."""
+    from compool.data._loops import walk  # imports numba, which takes a while
+
     num_nodes = len(row_ptr) - 1
     drawn = set[bytes]()
     by_islands: tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]] = ([], [])
     wanted, first_try, fruitless = (count - count // 2, count // 2), 0, 0
     while any(len(colourings) < number for colourings, number in zip(by_islands, wanted, strict=True)):
         red, islands = np.zeros((_TRIES, num_nodes), np.int8), np.zeros(_TRIES, np.int64)
-        _walk(row_ptr, neighbour, seed, first_try, apart[0], apart[1], red, islands)
+        walk(row_ptr, neighbour, seed, first_try, apart[0], apart[1], red, islands)
         before = sum(map(len, by_islands))
         for colouring, number in zip(red[islands > 0], islands[islands > 0], strict=True):
             same_islands, content = by_islands[number - 1], np.packbits(colouring).tobytes()
@@ -149,59 +150,3 @@ def _colourings(
                 f"and {two} with two were found"
             )
     return [by_islands[index % 2][index // 2] for index in range(count)]
-
-
-@jit()
-def _random(state):
-    """The next state of a stream of random numbers, and a number below 2⁶³ (splitmix64)."""
-    state += np.uint64(0x9E3779B97F4A7C15)
-    mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state, np.int64((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(1))
-
-
-@jit()
-def _walk(row_ptr, neighbour, seed, first_try, nearest, farthest, red, islands):
-    """Colour one graph per row of `red` [tries, N], and count the red islands: 1 or 2; 0 if the try is dropped."""
-    num_nodes = row_ptr.size - 1
-    most_steps = int(np.sqrt(num_nodes) * num_nodes)
-    stack = np.empty(num_nodes, np.int64)
-    seen = np.empty(num_nodes, np.int64)
-    seen[:] = -1
-    for row in range(red.shape[0]):
-        state, _ = _random(np.uint64(seed) ^ (np.uint64(first_try + row) * np.uint64(0xD6E8FEB86659FD93)))
-        state, number = _random(state)
-        walker = number % num_nodes
-        state, number = _random(state)
-        other = (walker + nearest + number % (farthest - nearest + 1)) % num_nodes
-        first = walker
-        red[row, walker] = red[row, other] = 1
-        visited = 1 if walker == other else 2
-        steps = 0
-        while visited < num_nodes // 2 and steps < most_steps:
-            degree = row_ptr[walker + 1] - row_ptr[walker]
-            if degree > 0:  # a node without neighbours stays where it is
-                state, number = _random(state)
-                walker = np.int64(neighbour[row_ptr[walker] + number % degree])
-                if red[row, walker] == 0:
-                    red[row, walker] = 1
-                    visited += 1
-            walker, other = other, walker
-            steps += 1
-        if visited != num_nodes // 2:
-            continue
-        # The island of the first walker: if it holds all red nodes, it is the only one
-        stack[0] = first
-        seen[first] = row
-        size, depth = 1, 1
-        while depth > 0:
-            depth -= 1
-            node = stack[depth]
-            for edge in range(row_ptr[node], row_ptr[node + 1]):
-                end = neighbour[edge]
-                if red[row, end] == 1 and seen[end] != row:
-                    seen[end] = row
-                    stack[depth] = end
-                    depth += 1
-                    size += 1
-        islands[row] = 1 if size == visited else 2

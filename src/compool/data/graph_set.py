@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import InitVar, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -72,8 +72,10 @@ class GraphSet:
     """``"classification"``, ``"regression"`` or ``"multilabel"``; if not given, by the type and shape of `y`."""
     inherited: Vocabulary | None = None
     """The vocabulary of the whole set, if this is a subset."""
+    check_edges: InitVar[bool] = True
+    """Whether to check every single edge. Without, nothing but planning is safe."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, check_edges: bool) -> None:
         """Check all arrays: loops over them, compiled ones, rely on it."""
         if not np.size(self.y):
             raise ValueError(f"{self.name} must have at least one graph, but y is empty")
@@ -91,7 +93,9 @@ class GraphSet:
         if looped is not None:
             looped = _checks.integers("looped", looped, np.int64, "[nodes with a self-loop]")
             _checks.check_indices("looped", looped, num_nodes, "nodes")
-        _checks.check_edges(node_ptr, edge_ptr, edge_index)
+        _checks.check_num_edges(node_ptr, edge_ptr, edge_index)
+        if check_edges:
+            _checks.check_edges(node_ptr, edge_ptr, edge_index)
         edge_labels = _checks.optional_labels("edge_labels", self.edge_labels, num_edges, "edge")
         edge_attributes = _checks.optional_attributes("edge_attributes", self.edge_attributes, num_edges, "edge")
         arrays = (node_ptr, edge_ptr, edge_index, y, labels, attributes, looped, edge_labels, edge_attributes, task)
@@ -307,11 +311,17 @@ class GraphSet:
         _graph_file.write_arrays(Path(path), pack(self), about | {"summary": json.dumps(self.summary)})
 
     @classmethod
-    def open(cls, path: Path | str) -> tuple["GraphSet", dict[str, str]]:
-        """Read a set that :meth:`save` wrote, and the notes on it. A file that is damaged is a ValueError."""
-        arrays, about = _graph_file.read_arrays(Path(path))
+    def open(cls, path: Path | str, check_edges: bool = True) -> tuple["GraphSet", dict[str, str]]:
+        """Read a set that :meth:`save` wrote, and the notes on it. A file that is damaged is a ValueError.
+
+        Args:
+            path: the file.
+            check_edges: check every single edge. Without, a file with a checksum is trusted to hold edges that were
+                checked when it was written: enough to plan a study, not to train.
+        """
+        arrays, about, has_checksum = _graph_file.read_arrays(Path(path))
         try:
-            return cls(**unpack(arrays)), about
+            return cls(**unpack(arrays), check_edges=check_edges or not has_checksum), about
         except (ValueError, TypeError, LookupError) as error:
             raise _graph_file.damaged(Path(path), error) from None
 

@@ -5,31 +5,24 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from compool.data._archive import Archive, DamagedError
 from compool.data._edges import OneDirectionError, order_edges
-from compool.data._text import Stream, read_floats, read_integers
+from compool.data._text import read_floats, read_integers
+from compool.data._tu_files import Read, open_files, read_names
 from compool.data.conversion import check_name
 from compool.data.graph_set import GraphSet
 from compool.data.paper import TU_NAMES
 
 _log = logging.getLogger(__name__)
-_SUFFIXES = (
-    *("A", "graph_indicator", "graph_labels", "graph_attributes"),
-    *("node_labels", "node_attributes", "edge_labels", "edge_attributes"),
-)
 _READER = "reader 2;"  # changes when more of the files is read: what an older version cached is then parsed again
-_Read = Callable[[str], Stream | None]  # of a suffix such as "A": the bytes of NAME_A.txt, or None
 
 
-def load(name: str, data: Path | str | None = None, variant: str = "paper") -> GraphSet:
+def load(name: str, data: Path | str | None = None, variant: str = "paper", check_edges: bool = True) -> GraphSet:
     """Load a set by name: of the TU collection, or one that :meth:`GraphSet.save` wrote.
 
     ``"PROTEINS"`` is the paper's set, as in studies: the TU set PROTEINS_full, whose nodes have 29 attributes. The TU
@@ -47,6 +40,7 @@ def load(name: str, data: Path | str | None = None, variant: str = "paper") -> G
         data: a folder with ``NAME.npz``, ``NAME.zip``, a folder ``NAME`` with the text files, or PyG's ``NAME/raw``. By
             default, what the cache has, or else PyG downloads it.
         variant: ``"paper"``: the set that the paper gives this name; ``"tu"``: the TU collection.
+        check_edges: as in :meth:`GraphSet.open`.
 
     Example:
         >>> from compool.data import communities
@@ -58,18 +52,18 @@ def load(name: str, data: Path | str | None = None, variant: str = "paper") -> G
         raise ValueError(f"variant must be 'paper' or 'tu', got {variant!r}")
     given, name = check_name(name), TU_NAMES.get(name, name) if variant == "paper" else name
     try:
-        return _load(name, data)
+        return _load(name, data, check_edges)
     except FileNotFoundError as error:
         if given == name:
             raise
         raise FileNotFoundError(f"{error}; {given} means {name} here, variant='tu' loads {given} itself") from None
 
 
-def _load(name: str, data: Path | str | None) -> GraphSet:
+def _load(name: str, data: Path | str | None, check_edges: bool) -> GraphSet:
     cached = cache_folder() / f"{name}.npz"
     if data is None:
         if os.path.exists(cached):  # Path.exists raises where the folder must not be read
-            graphs, about = GraphSet.open(cached)
+            graphs, about = GraphSet.open(cached, check_edges)
             if not about.get("source", _READER).startswith(_READER):
                 _log.warning(
                     "%s is from an earlier version, without edge labels: delete it, or name the folder of %s once, "
@@ -79,17 +73,17 @@ def _load(name: str, data: Path | str | None) -> GraphSet:
                 )
             return graphs
         with tempfile.TemporaryDirectory(prefix="compool-") as folder:
-            return _cached(name, _download(name, Path(folder)), cached)
-    return _cached(name, find_source(name, Path(data)), cached)
+            return _cached(name, _download(name, Path(folder)), cached, check_edges)
+    return _cached(name, find_source(name, Path(data)), cached, check_edges)
 
 
-def _cached(name: str, source: Path, cached: Path) -> GraphSet:
+def _cached(name: str, source: Path, cached: Path, check_edges: bool) -> GraphSet:
     """The set at `source`: from the cache if that was made from it, else parsed into the cache."""
     if source.suffix == ".npz":
-        return GraphSet.open(source)[0]
+        return GraphSet.open(source, check_edges)[0]
     signature = _signature(source)
     try:
-        graphs, about = GraphSet.open(cached)
+        graphs, about = GraphSet.open(cached, check_edges)
         if about.get("source") == signature:
             return graphs
     except (ValueError, OSError):
@@ -101,7 +95,7 @@ def _cached(name: str, source: Path, cached: Path) -> GraphSet:
 
 def _save(graphs: GraphSet, cached: Path, source: Path) -> None:
     try:
-        graphs.save(cached, source=_signature(source))
+        graphs.save(cached, source=_signature(source), names=read_names(graphs.name, source).as_json())
     except OSError as error:  # the data are worth more
         _log.warning("%s cannot be written (%s): %s is parsed again next time", cached, error, source)
 
@@ -177,27 +171,13 @@ def _signature(source: Path) -> str:
     return _READER + ";".join(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)
 
 
-def parse(name: str, source: Path) -> GraphSet:
-    """Parse the text files of a set in a zip file or a folder."""
-    if source.is_dir():
-        with ExitStack() as opened:
-
-            def read(suffix: str) -> Stream | None:
-                path = source / f"{name}_{suffix}.txt"
-                return opened.enter_context(path.open("rb")) if path.is_file() else None
-
-            return _parse_files(name, read)
-    try:
-        with Archive(source) as archive:
-            paths = {path.rpartition("/")[2]: path for path in archive.members}
-            wanted = {suffix: paths[f"{name}_{suffix}.txt"] for suffix in _SUFFIXES if f"{name}_{suffix}.txt" in paths}
-            archive.require_size(wanted.values())
-            return _parse_files(name, lambda suffix: archive.open(wanted[suffix]) if suffix in wanted else None)
-    except DamagedError as error:
-        raise ValueError(f"{source} is cut off or damaged: {error}") from None
+def parse(name: str, source: Path, has_targets: bool = True) -> GraphSet:
+    """Parse the text files of a set in a zip file or a folder. Without `has_targets`, classes may be missing: all 0."""
+    with open_files(name, source) as read:
+        return _parse_files(name, read, has_targets)
 
 
-def _parse_files(name: str, read: _Read) -> GraphSet:
+def _parse_files(name: str, read: Read, has_targets: bool) -> GraphSet:
     def column(suffix: str) -> NDArray[np.int32]:
         stream = read(suffix)
         if stream is None:
@@ -209,7 +189,7 @@ def _parse_files(name: str, read: _Read) -> GraphSet:
     if len(wrong) or (len(graph) and graph[0] < 0):
         line = int(wrong[0]) + 1 if len(wrong) else 1
         raise ValueError(f"{name}_graph_indicator.txt, line {line}: graphs must be numbered from 1, in order")
-    y = _read_targets(name, read)
+    y = _read_targets(name, read, None if has_targets else graph.max(initial=-1) + 1)
     if len(graph) == 0 or graph[-1] >= len(y):
         num_graphs = int(graph[-1]) + 1 if len(graph) else 0
         kind = "graph_attributes" if y.dtype.kind == "f" else "graph_labels"
@@ -236,19 +216,23 @@ def _parse_files(name: str, read: _Read) -> GraphSet:
     return GraphSet(name, node_ptr, edges.edge_ptr, edges.edge_index, y, *nodes, edge_labels, edge_attributes)
 
 
-def _read_targets(name: str, read: _Read) -> NDArray[Any]:
-    """Classes, in the order of their names; or, in sets that have none, the attributes of graphs."""
+def _read_targets(name: str, read: Read, num_graphs: int | None) -> NDArray[Any]:
+    """Classes, in the order of their names; or, in sets that have none, the attributes of graphs. If there are neither,
+    `num_graphs` zeros.
+    """
     if (stream := read("graph_labels")) is not None:
         names = read_integers(stream, f"{name}_graph_labels.txt")[:, 0]
         return np.unique(names, return_inverse=True)[1].astype(np.int64)
     if (stream := read("graph_attributes")) is None:
+        if num_graphs is not None:
+            return np.zeros(num_graphs, np.int64)
         raise FileNotFoundError(f"{name} has no {name}_graph_labels.txt")
     values = read_floats(stream, f"{name}_graph_attributes.txt")
     return values[:, 0] if values.shape[1] == 1 else values
 
 
 def _read_features(
-    name: str, read: _Read, of: str, num_rows: int, other: str
+    name: str, read: Read, of: str, num_rows: int, other: str
 ) -> tuple[NDArray[np.int32] | None, NDArray[np.float32] | None]:
     """The labels and attributes of nodes or edges, if they have any; the file `other` says how many there are."""
     labels = attributes = None
@@ -267,7 +251,7 @@ def _require_rows(file: str, rows: NDArray[np.generic], num_rows: int, other: st
         raise ValueError(f"{file} has {len(rows)} lines, but {other} has {num_rows}")
 
 
-def _read_pairs(name: str, read: _Read, graph: NDArray[np.int32]) -> NDArray[np.int32]:
+def _read_pairs(name: str, read: Read, graph: NDArray[np.int32]) -> NDArray[np.int32]:
     """The edges in the order of the file [E, 2], from node 0."""
     file, num_nodes = f"{name}_A.txt", len(graph)
     stream = read("A")

@@ -140,7 +140,8 @@ class ComponentPooling(EdgeScorer):
             batch: the graph of each node [N], sorted; by default all nodes are of one graph.
             edge_attr: features of the edges, [E, edge_dim] if the layer has an `edge_dim`, else [E] or [E, any].
         """
-        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, self._weight(x))
+        weight = self.lin.weight if self.scorer is None and self.random is None else x
+        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, weight)
         num_nodes = x.size(0)
         dropout = self.dropout if self.training else 0.0
         fine = (edge_index, edge_attr)
@@ -178,20 +179,6 @@ class ComponentPooling(EdgeScorer):
         pooled = Pooled(x, coarse.edge_index, coarse.batch, coarse.parts.cluster, edge_score, coarse_attr, *fine)
         return self._observed(pooled, num_nodes) if self.training else pooled
 
-    def _count_idle_step(self, state: str) -> None:
-        """Warn once if the layer merges nothing, or everything, for many steps in a row: then it does not learn."""
-        self._num_idle_steps = self._num_idle_steps + 1 if state == self._idle_state else 1
-        self._idle_state = state
-        if self._num_idle_steps == MAX_IDLE_STEPS and not self._has_warned:
-            self._has_warned = True
-            _log.warning(
-                "%r has merged %s for %d steps in a row, so that its scorer hardly learns. scorer='similarity' with "
-                "reduce='graded' learns what to merge; ratio=0.5 merges a fixed share",
-                self,
-                state,
-                MAX_IDLE_STEPS,
-            )
-
     def _observed(self, pooled: Pooled, num_nodes: int) -> Pooled:
         """Move the running threshold, and notice training steps in which nothing merges, or everything."""
         num_supernodes = pooled.x.size(0)
@@ -200,10 +187,18 @@ class ComponentPooling(EdgeScorer):
                 missing = torch.full_like(self.offset, self.target_ratio - num_supernodes / max(num_nodes, 1))
                 move_offset(self.offset, self.gain, self.last, missing)
         if not torch.compiler.is_compiling():
-            if num_supernodes == num_nodes or not pooled.edge_index.size(1):
-                self._count_idle_step("nothing" if num_supernodes == num_nodes else "everything")
-            else:
-                self._idle_state, self._num_idle_steps = "", 0
+            state = "nothing" if num_supernodes == num_nodes else "everything" if not pooled.edge_index.size(1) else ""
+            self._num_idle_steps = self._num_idle_steps + 1 if state and state == self._idle_state else 1
+            self._idle_state = state
+            if state and self._num_idle_steps == MAX_IDLE_STEPS and not self._has_warned:
+                self._has_warned = True
+                _log.warning(
+                    "%r has merged %s for %d steps in a row, so its scorer hardly learns. scorer='similarity' with "
+                    "reduce='graded' learns what to merge; ratio=0.5 merges a fixed share",
+                    self,
+                    state,
+                    MAX_IDLE_STEPS,
+                )
         return pooled
 
     def assign(

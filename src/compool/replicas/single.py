@@ -216,17 +216,24 @@ class NetworkCall:
 def count_nodes(network: Module) -> Iterator[list[int]]:
     """In this context, the number of nodes after each call of one of compool's pooling layers is appended to a list."""
     nodes = list[int]()
-    layers = [
-        layer
-        for layer in network.modules()
-        if any(f"{base.__module__}.{base.__qualname__}" in _POOLINGS for base in type(layer).__mro__)
+    hooks = [
+        layer.register_forward_hook(lambda _, __, out: nodes.append(out[0].size(0)))
+        for layer in pooling_layers(network)
     ]
-    hooks = [layer.register_forward_hook(lambda _, __, out: nodes.append(out[0].size(0))) for layer in layers]
     try:
         yield nodes
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def pooling_layers(network: Module) -> list[Module]:
+    """The pooling layers of compool in a network."""
+    return [
+        layer
+        for layer in network.modules()
+        if any(f"{base.__module__}.{base.__qualname__}" in _POOLINGS for base in type(layer).__mro__)
+    ]
 
 
 def _make_state(optimizer: torch.optim.Optimizer) -> None:

@@ -8,7 +8,10 @@ from compool.study.store import Run, Store
 from compool.study.sweeps import variants
 
 if TYPE_CHECKING:
+    from compool.study.export import export_run
+    from compool.study.kept import find_run
     from compool.study.logs import EpochLog, EpochRecord, LogWriter
+    from compool.study.model import Model, Predictions, load_model
     from compool.study.planning import Block, Resources, local_resources, plan
     from compool.study.training import train_block, train_here
     from compool.study.workers import execute, train_on_workers
@@ -19,11 +22,16 @@ __all__ = [
     "EpochLog",
     "EpochRecord",
     "LogWriter",
+    "Model",
+    "Predictions",
     "Recipe",
     "Resources",
     "Run",
     "Store",
     "execute",
+    "export_run",
+    "find_run",
+    "load_model",
     "local_resources",
     "plan",
     "recipe",
@@ -41,8 +49,13 @@ __getattr__, __dir__ = lazy_names(
         "EpochLog": "compool.study.logs",
         "EpochRecord": "compool.study.logs",
         "LogWriter": "compool.study.logs",
+        "Model": "compool.study.model",
+        "Predictions": "compool.study.model",
         "Resources": "compool.study.planning",
         "execute": "compool.study.workers",
+        "export_run": "compool.study.export",
+        "find_run": "compool.study.kept",
+        "load_model": "compool.study.model",
         "local_resources": "compool.study.planning",
         "plan": "compool.study.planning",
         "train_block": "compool.study.training",

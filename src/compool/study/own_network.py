@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch.nn import Module
 
-_FORM = "FILE.py:CLASS or MODULE:CLASS"
+_FORM = "FILE.py:NAME or MODULE:NAME"
 _GIVEN = 2  # arguments of every class: in_channels and num_classes
 
 
 class OwnNetworkError(RuntimeError):
-    """An error in somebody's own network: one line, and the part of the traceback that is in their code."""
+    """An error in somebody's own network or data: one line, and the part of the traceback that is in their code."""
 
     def __init__(self, message: str, trace: str = "") -> None:
         super().__init__(message, trace)  # both, so that workers can send it
@@ -56,23 +56,27 @@ def class_name(reference: str) -> str:
     return reference.rpartition(":")[2].strip()
 
 
-def read_source(reference: str) -> str:
+def read_source(reference: str, option: str = "--method") -> str:
     """The text of the file that a reference names. It is not executed, but the packages around a module are imported.
+
+    Args:
+        reference: ``FILE.py:NAME`` or ``MODULE:NAME``.
+        option: whose value it is, for messages.
 
     Raises:
         ValueError: if there is no such file, or it is no text.
     """
     location, name = _location(reference), class_name(reference)
     if not location or not name.isidentifier():
-        raise ValueError(f"--method must be {_FORM} for a network of your own, got {reference!r}")
-    path = Path(location) if location.endswith(".py") else _file_of_module(location, reference)
+        raise ValueError(f"{option} must be {_FORM} for one of your own, got {reference!r}")
+    path = Path(location) if location.endswith(".py") else _file_of_module(location, reference, option)
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
-        raise ValueError(f"--method {reference}: {path} {reason}") from None
+        raise ValueError(f"{option} {reference}: {path} {reason}") from None
     except UnicodeDecodeError as error:
-        raise ValueError(f"--method {reference}: {path} is not UTF-8 text ({error})") from None
+        raise ValueError(f"{option} {reference}: {path} is not UTF-8 text ({error})") from None
 
 
 def source_checksum(source: str) -> str:
@@ -94,7 +98,7 @@ def load_class(reference: str, source: str) -> "type[Module]":
     """
     from torch.nn import Module
 
-    module, name = _executed(reference, source), class_name(reference)
+    module, name = execute(reference, source), class_name(reference)
     value = getattr(module, name, None)
     if value is None:
         classes = [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
@@ -181,18 +185,18 @@ def _location(reference: str) -> str:
     return reference.rpartition(":")[0].strip()
 
 
-def _file_of_module(name: str, reference: str) -> Path:
-    with own_code(reference), _importable(str(Path.cwd())):
+def _file_of_module(name: str, reference: str, option: str) -> Path:
+    with own_code(reference), importable(reference):
         try:
             spec = find_spec(name)
         except ModuleNotFoundError:
             spec = None
     if spec is None or not spec.origin or not spec.origin.endswith(".py"):
-        raise ValueError(f"--method {reference}: there is no Python module {name}; a file is written {name}.py:CLASS")
+        raise ValueError(f"{option} {reference}: there is no Python module {name}; a file is written FILE.py:NAME")
     return Path(spec.origin)
 
 
-def _executed(reference: str, source: str) -> ModuleType:
+def execute(reference: str, source: str) -> ModuleType:
     """The module of a text. It stays in ``sys.modules``, so that its classes can be inspected."""
     location = _location(reference)
     name = f"compool_own_{source_checksum(source)}_{source_checksum(location)}"
@@ -208,7 +212,7 @@ def _executed(reference: str, source: str) -> ModuleType:
     linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
     sys.modules[name] = module
     try:
-        with own_code(reference), _importable(str(Path(path).parent) if is_file else str(Path.cwd())):
+        with own_code(reference), importable(reference):
             exec(compile(source, path, "exec"), vars(module))
     except BaseException:
         del sys.modules[name]
@@ -217,8 +221,10 @@ def _executed(reference: str, source: str) -> ModuleType:
 
 
 @contextmanager
-def _importable(folder: str) -> Iterator[None]:
-    """The modules in a folder can be imported, as beside a script."""
+def importable(reference: str) -> Iterator[None]:
+    """The modules beside the file of a reference can be imported, or those in this folder if it names a module."""
+    location = _location(reference)
+    folder = str(Path(location).absolute().parent if location.endswith(".py") else Path.cwd())
     sys.path.insert(0, folder)
     try:
         yield

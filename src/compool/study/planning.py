@@ -133,6 +133,12 @@ def load_data(recipe: Recipe, folder: Path | None) -> data.GraphSet:
     return data.generate(name) if data.is_generated(name) else data.load(name, folder, "tu")
 
 
+def load_to_plan(recipe: Recipe, folder: Path | None) -> data.GraphSet:
+    """The data set of a recipe. If its file has a checksum, which is right, single edges are not checked again."""
+    name = recipe.files or recipe.dataset
+    return data.generate(name) if data.is_generated(name) else data.load(name, folder, "tu", check_edges=False)
+
+
 def describe_data(recipe: Recipe, graphs: data.GraphSet) -> str:
     """What a recipe makes of its data set, in one line.
 
@@ -232,6 +238,7 @@ def plan(
     resources: Resources | None = None,
     size: int | None = None,
     on_data: Callable[[str], None] | None = None,
+    check_edges: bool = True,
 ) -> list[Block]:
     """The blocks of the missing runs of `num_replicas` replicas of each recipe.
 
@@ -248,6 +255,7 @@ def plan(
         size: the largest number of replicas per block; by default what fits in memory, and few enough to keep all
             workers busy.
         on_data: called with a description of each data set as the recipes use it.
+        check_edges: check every edge of cached data sets again; if nothing is trained, their checksums are enough.
     """
     for name, value in (("replicas", num_replicas), ("block", size)):
         if value is not None and value < 1:
@@ -267,7 +275,8 @@ def plan(
         interrupted = [unfinished for unfinished in interrupted if len(unfinished.members) <= size]
     blocks, checksums, described = list[Block](), dict[str, str](), set[str]()
     for group in groups.values():
-        graphs = load_data(group[0], folder)
+        load = load_data if check_edges or group[0].own_network else load_to_plan
+        graphs = load(group[0], folder)
         if on_data is not None and (text := describe_data(group[0], graphs)) not in described:
             on_data(text)
             described.add(text)

@@ -1,0 +1,157 @@
+"""Commands that take trained networks away and predict with them."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from compool.cli._app import DataFolder, app, stop
+
+
+@app.command(
+    "export",
+    epilog="Examples:  `compool export communities --out model`,  "
+    "`compool export NCI1 --method gin --recipe paper --replica 3 --data ~/data --out model`,  "
+    "`compool export MUTAG --method Net --data ~/data --out model --trust`",
+)
+def export_network(
+    dataset: Annotated[str, typer.Argument(help="The data set.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write.")],
+    method: Annotated[str, typer.Option(help="The method; of a network of your own, its class.")] = "component",
+    recipe: Annotated[str, typer.Option(help="The recipe of the run.", show_default="any")] = "",
+    replica: Annotated[
+        int | None, typer.Option(min=0, help="The run.", show_default="that of the best validation score")
+    ] = None,
+    store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
+    data: DataFolder = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run the code of your own network, to measure its score once more.")
+    ] = False,
+) -> None:
+    """Write the network of a run to a folder: its weights, settings, features and names of classes.
+
+    The network predicts the test graphs of its run, and the score is printed beside that in the study.
+    """
+    from compool.cli._data import find_data
+    from compool.cli._display import Display
+    from compool.data import is_generated
+    from compool.data.names import Names
+    from compool.data.opening import names_of
+    from compool.study import Store, export, find_run, load_model, planning
+    from compool.study.kept import recipe_of
+    from compool.study.metrics import METRICS, chosen_metric
+    from compool.study.own_network import class_name, is_reference
+
+    if not store.exists():
+        raise stop(f"--store {store} is not there; compool run makes one")
+    _require_own_folder(out)
+    source = find_data(data)
+    source.datasets([dataset], dataset)
+    method = class_name(method) if is_reference(method) else method
+    with Display("loading") as display:
+        run = find_run(store, _known_name(dataset), method, recipe, replica)
+        used = recipe_of(run)
+        graphs = planning.load_data(used, source.folder)
+        name = used.files or used.dataset
+        names = Names() if is_generated(name) else names_of(name, source.folder)
+        display.status("exporting")
+        export.export_run(run, Store(store).weights(run), graphs, out, names)
+        measured = None
+        if trust or not used.own_network:
+            measured = export.measured_score(load_model(out, trust), run, graphs)
+    print(
+        f"{run.method} on {run.dataset}, recipe {run.recipe}, seed {run.seed}, replica {run.replica}, epoch {run.epoch}"
+    )
+    if measured is not None:
+        metric = METRICS[chosen_metric(run.metrics)]
+        scores = [f"{metric.scale * value:.4f}" for value in (measured, run.test or 0.0)]
+        print(f"test {metric.title}{metric.unit}: {scores[0]}; in the study: {scores[1]}")
+    print(out)
+
+
+@app.command(
+    "predict",
+    epilog="Examples:  `compool predict model --data new_graphs.zip`,  "
+    "`compool predict model --data FOLDER --json`,  `compool predict model --data graphs.npz --out predictions.csv`",
+)
+def predict_graphs(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `compool export` wrote.")],
+    data: Annotated[
+        Path,
+        typer.Option(
+            metavar="PATH",
+            help="The graphs: a zip file or folder in the TU layout, a saved set (.npz), or FILE.py:FUNCTION.",
+        ),
+    ],
+    out: Annotated[Path | None, typer.Option(help="File to write.", show_default="standard output")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV.")] = False,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    trust: Annotated[bool, typer.Option("--trust", help="Run the code of a network of its author's own.")] = False,
+) -> None:
+    """Predict graphs: a line for each, with its class, probabilities, and the share of nodes that pooling keeps."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from compool._files import atomic_write
+    from compool.cli._data import find_data
+    from compool.data.opening import open_graphs
+    from compool.study import load_model, local_resources
+
+    if out is not None and out.is_dir():
+        raise stop(f"--out {out} is a folder; name a file")
+    model = load_model(folder, trust, local_resources(device).device)
+    source = find_data(data)
+    path = data if source.name is None or source.folder is None else source.folder / f"{source.name}.npz"
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("reading", total=None)
+        graphs, names = open_graphs(path)
+        progress.update(task, description="predicting", total=len(graphs))
+        predictions = model.predict(graphs, names, lambda done: progress.update(task, completed=done))
+    rows = predictions.rows()
+    text = json.dumps(list(rows), indent=1) + "\n" if as_json else "".join(_csv_lines(rows))
+    if out is None:
+        sys.stdout.write(text)
+        return
+    with atomic_write(out) as partial:
+        partial.write_text(text, encoding="utf-8", newline="")
+    print(out)
+
+
+def _csv_lines(rows: Iterator[dict[str, Any]]) -> Iterator[str]:
+    """Rows of predictions as CSV: nested values become columns such as ``probability_1`` and ``kept_1``."""
+    from compool.study.columns import escape_cell
+
+    for index, row in enumerate(rows):
+        cells: dict[str, Any] = {"graph": row["graph"]}
+        if "class" in row:
+            cells["class"] = row["class"] if row["class"].removeprefix("-").isdigit() else escape_cell(row["class"])
+        for what, prefix in (("probabilities", "probability_"), ("values", "value_")):
+            cells |= {f"{prefix}{name}": f"{number:.9g}" for name, number in row.get(what, {}).items()}
+        cells |= {f"kept_{level}": f"{share:.6g}" for level, share in enumerate(row["kept"], 1)}
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        if index == 0:
+            writer.writerow(cells)
+        writer.writerow(cells.values())
+        yield buffer.getvalue()
+
+
+def _known_name(dataset: str) -> str:
+    """The name of a data set in studies: that of the paper, if it has one."""
+    from compool.study import recipe
+
+    return recipe("component", dataset).dataset
+
+
+def _require_own_folder(out: Path) -> None:
+    """A folder must be new, empty, or of an earlier export."""
+    if out.exists() and not out.is_dir():
+        raise stop(f"--out {out} is a file; name a folder")
+    if out.is_dir() and any(out.iterdir()) and not (out / "model.json").exists():
+        raise stop(f"--out {out} has other files; name a new folder")

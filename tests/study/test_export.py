@@ -1,0 +1,378 @@
+"""Exported networks: what they predict, and what is refused."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from typer.testing import CliRunner
+
+import compool
+from compool import data, nn, study
+from compool.cli import app
+from compool.data import GraphSet, communities, community_count, community_labels
+from compool.replicas import learner as learners
+from compool.replicas import single
+from compool.study.export import measured_score
+from compool.study.model import DESCRIPTION, SOURCE, WEIGHTS, Predictions
+from tests.study.blocks import longer, planned
+
+run = CliRunner()
+NET = """\
+from pathlib import Path
+import torch
+from torch_geometric.nn import GCNConv, global_mean_pool
+from compool import ComponentPooling
+
+Path(__file__).with_name("executed").touch()
+
+
+class Net(torch.nn.Module):
+    def __init__(self, in_channels, num_classes, hidden=8):
+        super().__init__()
+        self.conv, self.norm = GCNConv(in_channels, hidden), torch.nn.BatchNorm1d(hidden)
+        self.pool, self.out = ComponentPooling(hidden), torch.nn.Linear(hidden, num_classes)
+
+    def forward(self, x, edge_index, batch):
+        pooled = self.pool(self.norm(self.conv(x, edge_index)).relu(), edge_index, batch)
+        return self.out(global_mean_pool(pooled.x, pooled.batch))
+"""
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> str:
+    """A network of one's own."""
+    (tmp_path / "code").mkdir()
+    path = tmp_path / "code" / "mine.py"
+    path.write_text(NET)
+    return f"{path}:Net"
+
+
+def trained_study(path: Path, *recipes: study.Recipe, number: int = 1) -> study.Store:
+    store = study.Store(path / "study.sqlite")
+    list(study.train_here(planned(store.path, *recipes, number=number, size=number), store))
+    return store
+
+
+def exported(store: study.Store, folder: Path, graphs: GraphSet, **which: Any) -> tuple[study.Run, Path]:
+    method = next(iter(store.runs())).method
+    found = study.find_run(store.path, "communities", method, **which)
+    return found, study.export_run(found, store.weights(found), graphs, folder / "model")
+
+
+class Recorder:
+    """The logits of every evaluation in a study, by the graphs that they are of."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: list[tuple[Tensor, Tensor]] = []
+        original = learners.evaluation_of
+
+        def record(logits: Tensor, y: Tensor, ids: Tensor, *rest: Any) -> Any:
+            self.seen.append((ids.clone(), logits.clone()))
+            return original(logits, y, ids, *rest)
+
+        monkeypatch.setattr(learners, "evaluation_of", record)
+        monkeypatch.setattr(single, "evaluation_of", record)
+
+
+@pytest.mark.usefixtures("few_graphs")
+@pytest.mark.parametrize("method", ["component", "edgepool", "gin", "topk", "sag", "random", "own"])
+def test_logits_are_those_of_the_study_to_the_bit(
+    method: str, net: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replica that is trained alone: what the study computed for its test graphs at the best epoch."""
+    recorder = Recorder(monkeypatch)
+    changes: dict[str, float] = {"merge_ratio": 0.5} if method == "random" else {}
+    store = trained_study(tmp_path, longer(net if method == "own" else method, lr=0.02, **changes))
+    graphs = communities(99)
+    found, folder = exported(store, tmp_path, graphs)
+    test = data.split(graphs, 0).test
+    evaluations = [logits for ids, logits in recorder.seen if ids[ids >= 0].tolist() == list(test)]
+    assert len(evaluations) == 5
+    assert found.epoch is not None
+    in_study = evaluations[found.epoch - 1][0, : len(test)]
+    model = compool.load_model(folder, trust=method == "own")
+    predictions = model.predict(graphs[test])
+    assert torch.equal(predictions.logits, in_study)
+    assert not any(torch.equal(other[0, : len(test)], in_study) for other in evaluations[: found.epoch - 1])
+    assert float((predictions.classes.numpy() == graphs.y[test]).mean()) == pytest.approx(found.test, abs=1e-7)
+
+
+@pytest.mark.usefixtures("few_graphs")
+@pytest.mark.parametrize("method", study.METHODS)
+def test_replicas_of_a_block_reproduce_their_test_accuracy(method: str, tmp_path: Path) -> None:
+    """Together with others, logits are rounded differently; classes are the same."""
+    graphs, store = communities(99), trained_study(tmp_path, longer(method, lr=0.02), number=4)
+    for replica in range(4):
+        found, folder = exported(store, tmp_path, graphs, replica=replica)
+        assert found.replica == replica
+        assert measured_score(compool.load_model(folder), found, graphs) == pytest.approx(found.test, abs=1e-7)
+
+
+@pytest.mark.usefixtures("few_graphs")
+def test_the_network_is_a_module_of_pyg(tmp_path: Path) -> None:
+    """And predicts the same up to rounding; kept shares and probabilities by hand."""
+    graphs = communities(99)
+    _, folder = exported(trained_study(tmp_path, longer(layers="CPCPL", hidden=8)), tmp_path, graphs)
+    model = compool.load_model(folder)
+    assert isinstance(model.network, nn.Network)
+    assert nn.load_network(folder / WEIGHTS).settings == model.network.settings
+    predictions = model.predict(graphs[:7])
+    for index, row in enumerate(predictions.rows()):
+        graph = graphs[index]
+        with torch.no_grad():
+            logits = model.network(graph.x, graph.edge_index)[0]
+            x = model.network.layers[0](graph.x, graph.edge_index).relu()
+            first = model.network.layers[1](x, graph.edge_index)
+            second = model.network.layers[3](
+                model.network.layers[2](first.x, first.edge_index).relu(), first.edge_index
+            )
+        torch.testing.assert_close(predictions.logits[index], logits)
+        assert row["graph"] == index
+        assert row["class"] == str(int(logits.argmax()))
+        assert list(row["probabilities"].values()) == pytest.approx(logits.softmax(0).tolist(), abs=1e-6)
+        assert row["kept"] == pytest.approx([level.x.size(0) / graph.num_nodes for level in (first, second)])
+
+
+@pytest.mark.usefixtures("few_graphs")
+def test_kept_shares_of_an_own_network(net: str, tmp_path: Path) -> None:
+    graphs = communities(99)
+    _, folder = exported(trained_study(tmp_path, longer(net)), tmp_path, graphs)
+    model = compool.load_model(folder, trust=True)
+    kept = model.predict(graphs[:5]).kept
+    for index in range(5):
+        alone = model.predict([graphs[index]]).kept[0]
+        assert kept[index].tolist() == pytest.approx(alone.tolist())
+        assert 0 < float(kept[index]) <= 1
+
+
+@pytest.mark.usefixtures("few_graphs")
+@pytest.mark.parametrize("kind", ["labels", "degree"])
+def test_graphs_of_pyg_with_the_columns_of_the_network(kind: str, tmp_path: Path) -> None:
+    """Their x is taken as it is: one-hot features have no names there."""
+    graphs = communities(99)
+    _, folder = exported(trained_study(tmp_path, longer(features=kind)), tmp_path, graphs)
+    model, chosen = compool.load_model(folder), data.features(graphs, kind)
+    listed = [graphs[index] for index in range(4)]
+    for index, graph in enumerate(listed):
+        graph.x = torch.from_numpy(chosen.dense(slice(graphs.node_ptr[index], graphs.node_ptr[index + 1])))
+    torch.testing.assert_close(model.predict(listed).logits, model.predict(graphs[:4]).logits)
+    for graph in listed:
+        graph.x = graph.x[:, :1]
+    if kind == "degree":  # follows from the edges
+        assert torch.equal(model.predict(listed).logits, model.predict(graphs[:4]).logits)
+    else:
+        with pytest.raises(ValueError, match="graphs has no node labels, which the model's features are made of"):
+            model.predict(listed)
+
+
+@pytest.mark.parametrize(("make", "what"), [(community_count, "values"), (community_labels, "probabilities")])
+def test_other_tasks(
+    make: Callable[[int], GraphSet], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers, and several labels: the exported network has the metric of its run."""
+    graphs = make(96)
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
+    recipe = study.recipe("component", graphs.name, epochs=3, hidden=4)
+    store = trained_study(tmp_path, recipe, number=2)
+    found = study.find_run(store.path, graphs.name, "component")
+    folder = study.export_run(found, store.weights(found), graphs, tmp_path / "model")
+    model = compool.load_model(folder)
+    assert measured_score(model, found, graphs) == pytest.approx(found.test, abs=1e-5)
+    rows = list(model.predict(graphs[:3]).rows())
+    assert [list(row) for row in rows] == [["graph", what, "kept"]] * 3
+    assert all(len(row[what]) == graphs.num_targets for row in rows)
+    graphs.save(tmp_path / "graphs.npz")
+    lines = run.invoke(app, ["predict", str(folder), "--data", str(tmp_path / "graphs.npz")]).stdout.splitlines()
+    assert len(lines) == 97
+    assert lines[0].startswith("graph,value_0," if what == "values" else "graph,probability_0,probability_1,")
+
+
+def test_outputs_by_hand() -> None:
+    """One logit is the second class against the first; several labels are independent; numbers are numbers."""
+    kept = torch.tensor([[0.5], [1.0]])
+    two = Predictions("classification", ("no", "yes"), torch.tensor([[0.0], [2.0]]), kept)
+    assert two.classes.tolist() == [0, 1]
+    assert two.probabilities.flatten().tolist() == pytest.approx([0.5, 0.5, 0.1192029, 0.8807971])
+    assert [row["class"] for row in two.rows()] == ["no", "yes"]
+    logits = torch.tensor([[0.0, 1.0], [2.0, -1.0]])
+    labels = Predictions("multilabel", ("a", "b"), logits, kept)
+    assert labels.probabilities.flatten().tolist() == pytest.approx([0.5, 0.7310586, 0.8807971, 0.2689414])
+    assert next(labels.rows()) == {
+        "graph": 0,
+        "probabilities": pytest.approx({"a": 0.5, "b": 0.7310586}),
+        "kept": [0.5],
+    }
+    numbers = Predictions("regression", ("a", "b"), logits, kept)
+    assert list(numbers.rows())[1] == {"graph": 1, "values": {"a": 2.0, "b": -1.0}, "kept": [1.0]}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An exported network of component pooling on generated graphs."""
+    path, graphs = tmp_path_factory.mktemp("export"), communities(45)
+    (trained,) = study.train_block(study.Block(longer(epochs=1), 0, (0,)), graphs=graphs)
+    return study.export_run(trained, trained.weights, graphs, path / "model")
+
+
+def edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]:
+    """Change the description of an exported network."""
+
+    def changed(folder: Path) -> None:
+        about = json.loads((folder / DESCRIPTION).read_text())
+        change(about)
+        (folder / DESCRIPTION).write_text(json.dumps(about))
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: (path / DESCRIPTION).unlink(), "holds no exported network: there is no model.json"),
+        (lambda path: (path / WEIGHTS).unlink(), "network.safetensors does not exist; export the network again"),
+        (lambda path: (path / DESCRIPTION).write_text("{"), "is damaged: it is no JSON"),
+        (lambda path: (path / DESCRIPTION).write_text("[" * 10**5), "is damaged: it is no JSON"),
+        (lambda path: (path / DESCRIPTION).write_text("[]"), "does not describe an exported network"),
+        (lambda path: (path / DESCRIPTION).write_bytes(b"\xff"), "is damaged: it is no JSON"),
+        (edit(lambda about: about.update(format=2)), "was written by a newer version of compool"),
+        (edit(lambda about: about.pop("features")), "is damaged: the features must be an object"),
+        (edit(lambda about: about["features"].update(width=5)), "width is 5, but the network takes 4 features"),
+        (edit(lambda about: about.update(classes=["a"])), "there are 1 classes, but the network has 3"),
+        (edit(lambda about: about.update(classes=[1, 2, 3])), "classes must be a list of text"),
+        (edit(lambda about: about.update(task="sorting")), "task must be one of classification, regression"),
+        (edit(lambda about: about.pop("run")), "run must say data set, method and replica"),
+        (edit(lambda about: about.update(weights_checksum="0")), "are not of the same export; export the network"),
+        (edit(lambda about: about.update(own="Net")), "own must say the class and its arguments"),
+        (lambda path: (path / WEIGHTS).write_bytes(b"x" * 99), "is damaged or no safetensors file"),
+        (lambda path: flip_last_bit(path / WEIGHTS), "network.safetensors is damaged: its contents do not match"),
+    ],
+)
+def test_damaged_exports(damage: Callable[[Path], object], message: str, folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "model"
+    copy.mkdir()
+    for path in folder.iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    damage(copy)
+    with pytest.raises(ValueError, match="model") as caught:
+        compool.load_model(copy)
+    assert message in str(caught.value)
+    result = run.invoke(app, ["predict", str(copy), "--data", "nothing.zip"])
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert "Traceback" not in result.stderr
+
+
+def flip_last_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.usefixtures("few_graphs")
+def test_code_is_executed_only_if_it_is_trusted(net: str, tmp_path: Path) -> None:
+    graphs, marker = communities(99), tmp_path / "model" / "executed"
+    store = trained_study(tmp_path, longer(net))
+    found, folder = exported(store, tmp_path, graphs)
+    assert (folder / SOURCE).read_text() == NET
+    with pytest.raises(ValueError, match=r"its author's own: read .*network.py, and allow it to run by --trust"):
+        compool.load_model(folder)
+    graphs.save(tmp_path / "graphs.npz")
+    command = ["predict", str(folder), "--data", str(tmp_path / "graphs.npz")]
+    result = run.invoke(app, command)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    export = ["export", "communities", "--method", "Net", "--store", str(store.path), "--out", str(tmp_path / "again")]
+    assert "accuracy" not in run.invoke(app, export).stdout
+    assert not marker.exists()
+    assert not (tmp_path / "again" / "executed").exists()
+    percent = f"{100 * found.test:.4f}"
+    assert f"test accuracy, %: {percent}; in the study: {percent}" in run.invoke(app, [*export, "--trust"]).stdout
+    assert run.invoke(app, [*command, "--trust"]).exit_code == 0
+    assert marker.exists()
+    (folder / SOURCE).write_text(NET + "\n# changed")
+    with pytest.raises(ValueError, match=r"network.py is not the text that was exported"):
+        compool.load_model(folder, trust=True)
+
+
+@pytest.mark.usefixtures("few_graphs")
+def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Export, then predict a saved set, as CSV and as JSON; without --replica, the best in validation."""
+    monkeypatch.chdir(tmp_path)
+    store, graphs = trained_study(tmp_path, longer(lr=0.02), number=3), communities(99)
+    best = max(store.runs(), key=lambda one: (one.validation, -one.replica))
+    result = run.invoke(app, ["export", "communities", "--out", "model"])
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.splitlines() == [
+        f"component on communities, recipe fast, seed 0, replica {best.replica}, epoch {best.epoch}",
+        f"test accuracy, %: {100 * best.test:.4f}; in the study: {100 * best.test:.4f}",
+        "model",
+    ]
+    graphs.save(tmp_path / "graphs.npz")
+    lines = list(csv.DictReader(io.StringIO(run.invoke(app, ["predict", "model", "--data", "graphs.npz"]).stdout)))
+    predictions = compool.load_model("model").predict(graphs)
+    assert list(lines[0]) == ["graph", "class", "probability_0", "probability_1", "probability_2", "kept_1"]
+    assert [int(line["class"]) for line in lines] == predictions.classes.tolist()
+    ours = torch.tensor([[float(line[f"probability_{name}"]) for name in "012"] for line in lines])
+    assert torch.equal(ours, predictions.probabilities)  # nine digits are enough
+    result = run.invoke(app, ["predict", "model", "--data", "graphs.npz", "--json", "--out", "new/all.json"])
+    assert result.stdout == "new/all.json\n"
+    assert json.loads((tmp_path / "new" / "all.json").read_text()) == list(predictions.rows())
+    about = json.loads((tmp_path / "model" / DESCRIPTION).read_text())
+    assert about["run"]["versions"]["torch"] == torch.__version__
+    assert about["settings"]["lr"] == 0.02
+    assert about["features"]["kind"] == "labels"
+    assert run.invoke(app, ["export", "communities", "--out", "model", "--replica", "2"]).exit_code == 0  # replaces it
+    assert json.loads((tmp_path / "model" / DESCRIPTION).read_text())["run"]["replica"] == 2
+
+
+@pytest.mark.usefixtures("few_graphs")
+def test_mistakes_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    trained_study(tmp_path, longer(epochs=1))
+    store = study.Store(tmp_path / "bare.sqlite")
+    list(study.train_here([study.Block(longer(epochs=1), 0, (0,), keep_weights=False)], store))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "note.txt").touch()
+    assert run.invoke(app, ["export", "communities", "--out", "model"]).exit_code == 0
+    cases = {
+        "export communities --out study.sqlite": "--out study.sqlite is a file; name a folder",
+        "export communities --out full": "--out full has other files; name a new folder",
+        "export communities --out x --store no.sqlite": "--store no.sqlite is not there; compool run makes one",
+        "export NCI1 --out x": "study.sqlite has no finished run of component on NCI1; it has component on communities",
+        "export communities --out x --method gin": "study.sqlite has no finished run of gin on communities; it has",
+        "export communities --out x --recipe slow": "study.sqlite has no finished run of component on communities by "
+        "recipe slow; there are fast",
+        "export communities --out x --replica 5": "study.sqlite has no finished run of component on communities with "
+        "replica 5; it has replicas of recipe fast: 0",
+        "export communities --out x --store bare.sqlite": "the weights of component on communities, recipe fast, "
+        "replica 0 were not kept",
+        "predict nowhere --data x": "nowhere holds no exported network: there is no model.json",
+        "predict study.sqlite --data x": "study.sqlite is a file; name the folder of an exported network",
+        "predict model --data nowhere": "nowhere does not exist",
+        "predict model --data full": "full must have the files of one data set",
+        "predict model --data nowhere.npz": "--data nowhere.npz does not exist",
+        "predict model --data study.sqlite": "study.sqlite is neither a zip file nor a saved set of graphs",
+        "predict model --data full --out full": "--out full is a folder; name a file",
+        "predict model --data full --device tpu": "device must be cpu, cuda or auto; got tpu",
+        "predict model --data nowhere.py:graphs": "--data nowhere.py:graphs: nowhere.py does not exist",
+    }
+    for command, message in cases.items():
+        result = run.invoke(app, command.split())
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1), (command, result.stderr)
+        assert result.stderr.startswith(f"compool: {message}"), (command, result.stderr)
+    assert not (tmp_path / "x").exists()
+    assert run.invoke(app, ["export", "communities"]).exit_code == 2  # --out is missing
+
+
+@pytest.mark.usefixtures("few_graphs")
+def test_other_data_are_refused(tmp_path: Path) -> None:
+    store = trained_study(tmp_path, longer(epochs=1))
+    found = study.find_run(store.path, "communities", "component")
+    with pytest.raises(ValueError, match="was trained on other data of the name communities"):
+        study.export_run(found, store.weights(found), communities(90), tmp_path / "model")
+    assert not (tmp_path / "model").exists()
