@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.nn import Module
 
 from compool import ops
-from compool.nn._scorer import move_offset
 from compool.nn._settings import highest_score
 from compool.replicas import kernels
 from compool.replicas.budgets import coarsen_by_quantile, coarsen_by_ratio
@@ -66,15 +65,10 @@ class StackedComponentPooling(_Scorer):
     """R of :class:`compool.ComponentPooling`; threshold and dropout may differ."""
 
     threshold: Tensor
-    offset: Tensor
-    gain: Tensor
-    last: Tensor
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__(layers)
-        require_equal_settings(
-            layers, "score", "weights", "symmetric", "self_loops", "reduce", "quantile", "ratio", "target_ratio"
-        )
+        require_equal_settings(layers, "score", "weights", "symmetric", "self_loops", "reduce", "quantile", "ratio")
         require_settings(layers, max_size=None, edge_dim=None, scorer=None)
         layer = layers[0]
         self.activation, self.weights, self.reduce = layer.activation, layer.weights, layer.reduce
@@ -88,26 +82,12 @@ class StackedComponentPooling(_Scorer):
         self.symmetric, self.self_loops = layer.symmetric, layer.self_loops
         self.common_threshold = layer.threshold if len({layer.threshold for layer in layers}) == 1 else None
         self.register_buffer("threshold", torch.tensor([layer.threshold for layer in layers]), persistent=False)
-        self.target_ratio = layer.target_ratio
-        if self.target_ratio is not None:
-            for name in ("offset", "gain", "last"):
-                self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
 
     def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
         """[E]."""
-        term = None
-        if self.similarity is not None or self.random is not None:
-            term = cast(Tensor, self.similarity(x, union) if self.similarity else cast(Module, self.random)(union))
-        if self.target_ratio is not None:
-            offset = self.offset.squeeze(1).index_select(0, union.edge_replica)
-            term = -offset if term is None else term - offset
-        return self.dropped(x, union, key, term) if self.random is None else cast(Tensor, term).to(x.dtype)
-
-    @torch.no_grad()
-    def _move_offset(self, before: Tensor, after: Tensor) -> None:
-        """Move each replica's running threshold, from its nodes before and after pooling [R]."""
-        missing = (self.target_ratio - after / before.clamp(min=1)) * (before > 0)
-        move_offset(self.offset, self.gain, self.last, missing.to(self.offset.dtype).unsqueeze(1))
+        if self.random is not None:
+            return cast(Tensor, self.random(union)).to(x.dtype)
+        return self.dropped(x, union, key, None if self.similarity is None else self.similarity(x, union))
 
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
@@ -122,10 +102,7 @@ class StackedComponentPooling(_Scorer):
         else:
             x = ops.merge_all(x, edge_score, union.edge_index, union.counted, parts)
         row_ptr = coarse.row_ptr if isinstance(coarse, kernels.PaddedCoarse) else None
-        coarse_union = union.coarse(coarse.edge_index, parts.first, self.self_loops, row_ptr)
-        if self.training and self.target_ratio is not None:
-            self._move_offset(union.ptr.diff(), coarse_union.ptr.diff())
-        return x, coarse_union
+        return x, union.coarse(coarse.edge_index, parts.first, self.self_loops, row_ptr)
 
     def _coarsen(self, edge_score: Tensor, union: Union) -> kernels.PaddedCoarse | ops.Coarse:
         if self.quantile is None and self.ratio is None:
