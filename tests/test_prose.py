@@ -13,7 +13,7 @@ _RATES += r"|blocks?|messages?|runs?|table|columns?|program|task|transaction|lin
 _UNITS = r"replica|epoch|graph|node|edge|core|set|run|second|minute|hour|question|level|step|block|row|report|task"
 _UNITS += r"|supernode|recipe|method|transaction|copy|layer|training|query|worker|machine|line"
 PHRASES = {
-    r"\btold (from|apart|by)\b|\b(is|are|be) told\b": "significantly different, distinguish",
+    r"\btold (from|apart|by)\b": "significantly different, distinguish",
     r"\b(go|goes|going|gone|went) on\b": "resume, continue",
     r"\banew\b": "again; restarts",
     r"\b(?<!there )(is|are) no (folder|file|study|run|range|module|text|setting|export|JSON|TOML|assignment|fault)\b": (

@@ -203,3 +203,20 @@ def test_hover_shows_features_and_weight(browser: Browser, tmp_path: Path) -> No
     assert f"weight {weight:.3f}".replace("-", "−") in text
     colour = int(given.given[7].argmax())
     assert f"features: x{colour} = 1" in text
+
+
+def test_metrics_have_plots_of_their_own(browser: Browser, tmp_path: Path) -> None:
+    """Accuracies and errors do not share an axis; errors are not in percent."""
+    errors = [
+        replace(run, dataset="numbers", metrics={"chosen": "mae", "task": "regression"}, test=4 * (run.test or 0))
+        for run in three(dataset="PROTEINS")
+    ]
+    study = collect([*three(dataset="NCI1"), *errors])
+    path = tmp_path / "index.html"
+    path.write_text(report_page(study, tables(study), [], "study.sqlite", []), encoding="utf-8")
+    browser.open(path)
+    plots = browser.run("[...document.querySelectorAll('.here [data-boxes]')].map((plot) => plot.textContent)")
+    assert len(plots) == 2
+    assert plots[0].endswith("test accuracy, %")
+    assert plots[1].endswith("test mean absolute error")
+    assert "numbers" not in plots[0]

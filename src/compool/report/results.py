@@ -160,6 +160,8 @@ class Study:
     """Runs in the store."""
     pick: str = BEST
     """Which epoch of a training counts."""
+    general: tuple[str, ...] = ()
+    """The warnings that are not about rows."""
     sweeps: tuple[Any, ...] = ()
     """Of :class:`~compool.report.sweeps.Sweep`: the settings that were tried."""
 
@@ -253,10 +255,11 @@ def collect(runs: Iterable[Run], pick: str = BEST, metric: str = "") -> Study:
     ordered = tuple(Row(dataset, recipe, results) for (dataset, recipe), results in rows.items())
     present = {method for row in ordered for method in row.results}
     methods = tuple(sorted(present | set(METHODS), key=_method_order)) if ordered else METHODS
-    return Study(ordered, methods, (*warnings, *_gaps(ordered, methods), *_mixed(ordered)), num_runs, pick)
+    general = (*warnings, *_mixed(ordered))
+    return Study(ordered, methods, (*general, *gaps(ordered, methods)), num_runs, pick, general)
 
 
-def _gaps(rows: Sequence[Row], methods: Sequence[str]) -> Iterable[str]:
+def gaps(rows: Sequence[Row], methods: Sequence[str]) -> Iterable[str]:
     """Warnings about missing and failed runs."""
     without: dict[str, list[str]] = {}
     for row in rows:
