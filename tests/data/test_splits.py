@@ -89,8 +89,8 @@ def test_export_and_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is no file of splits"),
-        ('{"splits": [{"train": [0], "test": [1]}]}', "is no file of splits"),
+        ("{", "is not a file of splits"),
+        ('{"splits": [{"train": [0], "test": [1]}]}', "is not a file of splits"),
         ('{"splits": [{"train": [0], "validation": [1], "test": [90]}]}', r"has graphs 0\.\.89, found 90"),
         ('{"splits": [{"train": [0], "validation": [1], "test": [0]}]}', "graph 0 appears twice"),
         ('{"splits": [{"train": [0], "validation": [1], "test": []}]}', "split 0: test has no graphs"),
@@ -99,8 +99,8 @@ def test_export_and_back(tmp_path: Path) -> None:
         ('{"splits": [{"train": [0], "validation": [1], "test": [[2]]}]}', "test must be a list of whole numbers"),
         ('{"splits": [{"train": [0], "validation": [1], "test": [true]}]}', "test must be a list of whole numbers"),
         ('{"splits": [{"train": [0], "validation": [1], "test": 2}]}', "test must be a list of whole numbers"),
-        ('{"splits": [{"train": [0], "validation": [1], "test": [1' + "0" * 30 + "]}]}", "is no file of splits"),
-        ('{"splits": ' + "[" * 100_000 + "]" * 100_000 + "}", "is no file of splits"),
+        ('{"splits": [{"train": [0], "validation": [1], "test": [1' + "0" * 30 + "]}]}", "is not a file of splits"),
+        ('{"splits": ' + "[" * 100_000 + "]" * 100_000 + "}", "is not a file of splits"),
         ('{"splits": []}', "has no splits"),
     ],
 )

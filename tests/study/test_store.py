@@ -76,7 +76,7 @@ def test_a_run_gets_its_curves_when_they_come_later(tmp_path: Path) -> None:
 
 def test_all_or_none(tmp_path: Path) -> None:
     store = Store(tmp_path / "study.sqlite")
-    with pytest.raises(ValueError, match="was given something that is no run"):
+    with pytest.raises(ValueError, match="cannot store this run"):
         store.add([example(0), example(1, status="lost")])
     assert list(store.runs()) == []
 
@@ -105,7 +105,9 @@ def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
 def test_files_that_are_no_study(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     path.write_text("nonsense " * 200)
-    with pytest.raises(ValueError, match=r"study\.sqlite is no study, or damaged \(file is not a database\)"):
+    with pytest.raises(
+        ValueError, match=r"study\.sqlite is damaged, or not a compool study \(file is not a database\)"
+    ):
         Store(path)
     assert path.read_text() == "nonsense " * 200  # left alone
     newer = tmp_path / "newer.sqlite"
