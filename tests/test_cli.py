@@ -81,7 +81,7 @@ def test_recipes() -> None:
     result = run.invoke(app, ["recipes", "--json"])
     assert result.exit_code == 0
     rows = json.loads(result.stdout)
-    # three methods, eight sets and the communities, two recipes; learned, also on four more sets; and two that are tuned
+    # three methods, eight sets and the communities, two recipes; learned; four more sets; and two that are tuned
     assert len(rows) == 54 + 9 + 4 * 3 + 2
     assert {row["parameters"] for row in rows if row["dataset"] == "PROTEINS"} == {802, 10_626, 156_291, 2_742}
     table = run.invoke(app, ["recipes", "--method", "gin", "--recipe", "paper"], env={"COLUMNS": "200"})
@@ -89,7 +89,7 @@ def test_recipes() -> None:
     assert "component" not in table.stdout
     tuned = run.invoke(app, ["recipes", "--recipe", "tuned", "--method", "component"], env={"COLUMNS": "200"})
     assert "readout sum, jump True" in tuned.stdout
-    narrow = run.invoke(app, ["recipes", "--method", "component"], env={"COLUMNS": "80"}).stdout.splitlines()
+    narrow = run.invoke(app, ["recipes", "--method", "edgepool"], env={"COLUMNS": "80"}).stdout.splitlines()
     collab = next(at for at, line in enumerate(narrow) if line.startswith(" COLLAB "))
     assert [line.split() for line in narrow[collab + 3 : collab + 5]] == [  # only what differs
         ["fast", "batch", "32,", "lr", "0.003"],

@@ -157,7 +157,16 @@ def parameters(study: Study) -> Table:
 
 def pooling(study: Study) -> Table:
     """How much each method pools, and the cost of a run."""
-    header = ("data set", "method", "runs", "failed", "nodes kept, %", "epoch picked", "seconds a run", "runs a block")
+    header = (
+        "data set",
+        "method",
+        "runs",
+        "failed",
+        "nodes kept, %",
+        "epoch picked",
+        "seconds per run",
+        "runs per block",
+    )
     rows, records = [], []
     for row in study.rows:
         for method, result in row.results.items():
@@ -177,7 +186,7 @@ def pooling(study: Study) -> Table:
             records.append(_key(row, method) | record | levels)
     note = (
         "nodes kept: mean share of the nodes of the validation graphs after each pooling layer, at the epoch picked; "
-        "epoch picked: median over runs; seconds a run: of its block, divided by the runs trained together; they "
+        "epoch picked: median over runs; seconds per run: of its block, divided by the runs trained together; they "
         "depend on the device."
     )
     return Table("pooling", "Nodes kept and cost", header, tuple(rows), note, tuple(records), texts=2)
