@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from compool.report.results import collect
+from compool.report.statistics import detectable_difference, equivalence_test
 from compool.study.csv_files import read_csv
 from compool.study.recipe import IMPLIED, Recipe, recipe
 
@@ -44,6 +45,37 @@ def test_the_accuracy_table() -> None:
 
     study = collect(run for path in FILES for run in read_csv(path))
     assert as_csv(accuracy(study.compared)) == (RESULTS / "report/tables/accuracy.csv").read_text(encoding="utf-8")
+
+
+LEARNED = {  # docs/results.md: accuracies of component, none and random; p, detectable and equivalence against none
+    "Synthie": (81.6, 67.8, 68.3, 0.000, 8.2, 1.000),
+    "NCI1": (73.2, 70.9, 72.2, 0.002, 2.1, 0.660),
+    "PROTEINS": (75.0, 75.7, 75.0, 0.557, 3.4, 0.141),
+    "MSRC_21": (89.2, 89.2, 89.9, 1.000, 4.3, 0.096),
+    "IMDB-BINARY": (73.3, 73.5, 73.0, 0.914, 4.2, 0.107),
+    "IMDB-MULTI": (50.6, 50.3, 50.5, 0.814, 3.0, 0.049),
+}
+
+
+@pytest.mark.parametrize("dataset", LEARNED)
+def test_the_table_of_learned_pooling(dataset: str) -> None:
+    files = [RESULTS / f"runs/{dataset}-{method}-learned.csv.gz" for method in ("component", "none", "random")]
+    (row,) = collect(run for path in files for run in read_csv(path)).rows
+    means = [round(result.accuracy.mean, 1) for result in row.results.values() if result.accuracy]
+    comparison = row.comparisons["none"]
+    assert comparison.corrected
+    ours, none = (row.results[method].tests for method in ("component", "none"))
+    differences = [first - second for first, second in zip(ours, none, strict=True)]
+    detectable = detectable_difference(differences, ratio=comparison.ratio)
+    equivalence = equivalence_test(differences, 2.0, comparison.ratio)
+    found = (*means, round(comparison.corrected.p_value, 3), round(detectable or 0, 1), round(equivalence or 0, 3))
+    assert found == LEARNED[dataset]
+
+
+@pytest.mark.parametrize(("dataset", "count"), [("PROTEINS", 44), ("NCI1", 47), ("REDDIT-BINARY", 64), ("COLLAB", 0)])
+def test_networks_that_never_merge(dataset: str, count: int) -> None:
+    runs = read_csv(RESULTS / f"runs/{dataset}-component-fast.csv.gz")
+    assert sum(all(epoch[0] == 1 for epoch in run.curves["kept"]) for run in runs) == count
 
 
 def test_the_runs_are_those_of_their_settings() -> None:

@@ -8,7 +8,9 @@ from compool.report.statistics import (
     Summary,
     compare,
     corrected_t_test,
+    detectable_difference,
     effect_size,
+    equivalence_test,
     holm,
     rank_methods,
     summarize,
@@ -23,6 +25,21 @@ def test_summarize_by_hand() -> None:
     assert summarize([0.7]) == Summary(0.7, 0.0, 1)
     with pytest.raises(ValueError, match="values must hold at least one number, got none"):
         summarize([])
+
+
+def test_equivalence_by_hand() -> None:
+    # Differences 0 and 1: mean 1/2, error √(1/2 · (1/2 + 1/8)) = √5/4, one degree of freedom: Student's t is Cauchy's
+    error = math.sqrt(5) / 4
+    for margin in (2.0, 1.0, 0.25):
+        expected = 0.5 - math.atan((margin - 0.5) / error) / math.pi
+        assert equivalence_test([0.0, 1.0], margin) == pytest.approx(expected)
+        assert equivalence_test([0.0, -1.0], margin) == pytest.approx(expected)
+    assert equivalence_test([0.5, 0.5], 1.0) == 0.0
+    assert equivalence_test([3.0, 3.0], 1.0) == 1.0
+    assert equivalence_test([1.0], 1.0) is None
+    quantiles = math.tan(math.pi * 0.475) + math.tan(math.pi * 0.3)
+    assert detectable_difference([0.0, 1.0]) == pytest.approx(error * quantiles)
+    assert detectable_difference([1.0]) is None
 
 
 def test_t_test_by_hand() -> None:
