@@ -184,7 +184,7 @@ def test_folds() -> None:
         assert counts.max() - counts.min() <= 1
         assert set(fold.validation) == set(folds[(replica + 1) % 10].test)
     assert not np.array_equal(folds[0].test, split(graphs, 0, seed=4, kind="folds").test)
-    with pytest.raises(ValueError, match="there are 10 folds, enough for --replicas 10; got 11"):
+    with pytest.raises(ValueError, match="there are 10 folds: --replicas must be at most 10; got 11"):
         split(graphs, 10, kind="folds")
     with pytest.raises(ValueError, match="folds need at least 10 graphs"):
         split(communities(9), 0, kind="folds")

@@ -202,12 +202,12 @@ def test_what_is_missing_is_said(tmp_path: Path, few: data.GraphSet, monkeypatch
     for given in (store.path, None):  # also of ./study.sqlite, which was not named
         with pytest.raises(ValueError, match=r"with replica 9; it has replicas of recipe fast: 0-2$"):
             networks.inspect_trained("communities", 5, given, replica=9)
-        with pytest.raises(ValueError, match=r"by recipe paper; there are fast$"):
+        with pytest.raises(ValueError, match=r"with recipe paper; its recipes are fast$"):
             networks.inspect_trained("communities", 5, given, name="paper")
     with pytest.raises(ValueError, match=r"has no finished run of component on NCI1; it has component on communities$"):
         networks.inspect_trained("NCI1", 0, store.path)
     empty = Store(tmp_path / "empty.sqlite").path
-    with pytest.raises(ValueError, match=r"component on communities; it has none at all$"):
+    with pytest.raises(ValueError, match=r"component on communities; it has no finished runs$"):
         networks.inspect_trained("communities", 0, empty)
     other = replace(run, data_checksum="0123456789abcdef")
     with pytest.raises(ValueError, match="the run was trained on other data named communities"):

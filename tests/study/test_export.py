@@ -438,7 +438,7 @@ def test_mistakes_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "export NCI1 --out x": "study.sqlite has no finished run of component on NCI1; it has component on communities",
         "export communities --out x --method gin": "study.sqlite has no finished run of gin on communities; it has",
         "export communities --out x --recipe slow": "study.sqlite has no finished run of component on communities by "
-        "recipe slow; there are fast",
+        "recipe slow; its recipes are fast",
         "export communities --out x --replica 5": "study.sqlite has no finished run of component on communities with "
         "replica 5; it has replicas of recipe fast: 0",
         "export communities --out x --store bare.sqlite": "the weights of component on communities, recipe fast, "

@@ -104,7 +104,7 @@ def test_splits_may_come_from_files(tmp_path: Path) -> None:
     recipe = small(splits=str(path))
     (block,) = study.plan([recipe], 2, 0, tmp_path / "study.sqlite", resources=CPU)
     assert [run.split_checksum for run in study.train_block(block)] == [one.checksum for one in drawn]
-    with pytest.raises(ValueError, match=r"splits\.json has 2 splits: --replicas must be at most that; got 3"):
+    with pytest.raises(ValueError, match=r"splits\.json has 2 splits: --replicas must be at most 2; got 3"):
         study.plan([recipe], 3, 0, tmp_path / "study.sqlite", resources=CPU)
     with pytest.raises(ValueError, match="or a file or folder of splits; nowhere does not exist"):
         study.plan([small(splits="nowhere")], 3, 0, tmp_path / "study.sqlite", resources=CPU)

@@ -90,7 +90,7 @@ def split(graphs: "GraphSet | Iterable[Data]", replica: int, seed: int = 0, kind
 def _fold(graphs: GraphSet, replica: int, seed: int) -> Split:
     """The folds of a set are dealt class by class, in random order."""
     if replica >= NUM_FOLDS:
-        raise ValueError(f"there are {NUM_FOLDS} folds, enough for --replicas {NUM_FOLDS}; got {replica + 1}")
+        raise ValueError(f"there are {NUM_FOLDS} folds: --replicas must be at most {NUM_FOLDS}; got {replica + 1}")
     if len(graphs) < NUM_FOLDS:
         raise ValueError(f"folds need at least {NUM_FOLDS} graphs, {graphs.name} has {len(graphs)}")
     random = _generator(graphs.name, seed, 0)

@@ -31,12 +31,12 @@ def find_run(store: Path, dataset: str, method: str, recipe: str = "", replica: 
     candidates = [run for run in runs if (run.dataset, run.method) == (dataset, method)]
     if not candidates:
         pairs = dict.fromkeys(f"{run.method} on {run.dataset}" for run in runs)
-        raise ValueError(f"{wanted}; it has {', '.join(pairs) or 'none at all'}")
+        raise ValueError(f"{wanted}; it has {', '.join(pairs) or 'no finished runs'}")
     if recipe:
         names = dict.fromkeys(run.recipe for run in candidates)
         candidates = [run for run in candidates if run.recipe == recipe]
         if not candidates:
-            raise ValueError(f"{wanted} by recipe {recipe}; there are {', '.join(names)}")
+            raise ValueError(f"{wanted} with recipe {recipe}; its recipes are {', '.join(names)}")
     if replica is not None:
         by_recipe = {
             run.recipe: [other.replica for other in candidates if other.recipe == run.recipe] for run in candidates

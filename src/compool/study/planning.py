@@ -176,7 +176,8 @@ def splits(recipe: Recipe, graphs: data.GraphSet, seed: int, replicas: Sequence[
     available = data.read_splits(path, graphs, seed)
     if max(replicas) >= len(available):
         raise ValueError(
-            f"{path} has {counted(len(available), 'split')}: --replicas must be at most that; got {max(replicas) + 1}"
+            f"{path} has {counted(len(available), 'split')}: --replicas must be at most {len(available)}; "
+            f"got {max(replicas) + 1}"
         )
     return [available[replica] for replica in replicas]
 
