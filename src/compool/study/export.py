@@ -57,8 +57,8 @@ def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: 
     named = f"{run.method} on {run.dataset}, recipe {run.recipe}, replica {run.replica}"
     if not weights:
         raise ValueError(
-            f"the weights of {named} were not kept, as of an older version or after --no-weights; train it again in "
-            "another store"
+            f"the weights of {named} were not kept: it was trained with --no-weights, or by an older version; train it "
+            "again in another store"
         )
     if run.data_checksum not in ("", graphs.checksum):
         raise ValueError(
