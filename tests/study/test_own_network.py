@@ -378,6 +378,13 @@ def test_the_progress_bar_says_how_it_is_trained(net: str, tmp_path: Path) -> No
         assert "replica 0 (one at a time), epoch 2/2" in progress.bar.tasks[0].description
 
 
+def test_two_classes_of_one_name(net: str, tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text(f"{NET}\nOTHER = 1\n")
+    result = run.invoke(app, ["run", "--method", f"{net},{tmp_path / 'other.py'}:Net", "--dry-run"])
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "--method names two classes Net of different files: rename one of them" in result.stderr
+
+
 def test_resources(net: str, tmp_path: Path) -> None:
     """A larger --block changes nothing: they are trained one at a time."""
     blocks = study.plan([small(net)], 4, 0, tmp_path / "study.sqlite", resources=CPU, size=4)
