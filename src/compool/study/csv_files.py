@@ -45,7 +45,9 @@ def read_csv(path: Path) -> list[Run]:
             else path.open(encoding="utf-8", newline="") as file
         ):
             reader = csv.DictReader(file, strict=True)
-            needed = {field.name for field in fields(Run) if field.default is MISSING} - {"curves"}
+            needed = {
+                field.name for field in fields(Run) if field.default is MISSING and field.default_factory is MISSING
+            } - {"curves"}
             known = set(COLUMNS)
             names = set(reader.fieldnames or ())
             if not needed <= names <= known:
