@@ -2,6 +2,7 @@
 
     python benchmarks/connectivity.py --folds 2 --epochs 5 --methods GCN          # a quick look, on the CPU
     python benchmarks/connectivity.py --device cuda --out out/connectivity.json   # all of it, on a GPU
+    python benchmarks/connectivity.py --methods --store study.sqlite --sides 32 64 128 256    # networks of a study
 
 The folds of a set are trained together: `torch.func` stacks their weights and maps PyG's modules over them, and on a
 GPU a step of all folds is one CUDA graph, as all graphs of a set have the same edges. Each fold is trained as if alone:
@@ -18,6 +19,7 @@ import time
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -27,10 +29,13 @@ from rich.progress import Progress
 from rich.table import Table
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
+from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GATConv, GCNConv, GINConv
 
 from compool.data import GraphSet, color_connectivity, split
 from compool.replicas.captured import Captured, copy_into
+from compool.study import Store
+from compool.study.kept import kept_network
 
 HIDDEN, BATCH, LR = 32, 32, 1e-3
 COUNTS = {"minnesota": 6000}  # the other topologies have 15,000 colourings
@@ -189,6 +194,36 @@ def train(method: str, graphs: GraphSet, folds: int, epochs: int, device: str, o
     return stack, best.tolist(), tested.tolist()
 
 
+@torch.no_grad()
+def test_stored(store: Path, larger: dict[int, GraphSet]) -> list[dict[str, Any]]:
+    """What the networks of a study of 16 × 16 grids are worth on larger ones, a row per method and recipe."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for run in Store(store).runs(["color-connectivity-16"], curves=False):
+        row = rows.setdefault(
+            (run.method, run.recipe),
+            {
+                "topology": "grid-16",
+                "method": f"{run.method}, {run.recipe}",
+                "epochs": run.settings["epochs"],
+                "validation": [],
+                "test": [],
+                "seconds": 0.0,
+                "sides": {side: [] for side in larger},
+            },
+        )
+        row["validation"].append(run.validation)
+        row["test"].append(run.test)
+        row["seconds"] += run.seconds
+        network = kept_network(run, Store(store).weights(run), width=2, num_classes=2)
+        for side, graphs in larger.items():
+            correct = 0
+            for batch in DataLoader(graphs, batch_size=max(1, 2**18 // side**2)):
+                logits = network(batch.x, batch.edge_index, batch.batch)
+                correct += int(((logits.squeeze(1) > 0) == batch.y).sum())
+            row["sides"][side].append(correct / len(graphs))
+    return list(rows.values())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--topology", default="grid-16", help="grid-SIDE, euroroad or minnesota (default: grid-16)")
@@ -198,10 +233,12 @@ def main() -> None:
     parser.add_argument("--count", type=int, help="colourings (default: 15,000, Minnesota 6,000)")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--sides", type=int, nargs="*", default=[], help="test on grids of these sides, too")
+    parser.add_argument("--store", type=Path, help="also test the networks that this study trained on 16 × 16")
     parser.add_argument("--out", type=Path, help="write the numbers there, as JSON")
     args = parser.parse_args()
     console, results = Console(width=120), []
-    graphs = color_connectivity(args.topology, args.count or COUNTS.get(args.topology, 15_000))
+    count = args.count or COUNTS.get(args.topology, 15_000)
+    graphs = color_connectivity(args.topology, count if args.methods else 1)
     larger = {side: color_connectivity(f"grid-{side}", 200 if side < 128 else 100, seed=1) for side in args.sides}
     for method in args.methods:
         began = time.perf_counter()
@@ -217,15 +254,22 @@ def main() -> None:
             correct = sum(stack.correct(part) for part in ids.split(max(1, 2**18 // side**2 // args.folds), dim=1))
             row["sides"][side] = (correct / len(others)).tolist()
         results.append(row)
-        if args.out:
-            args.out.parent.mkdir(parents=True, exist_ok=True)
-            args.out.write_text(json.dumps(results, indent=1))
+        _write(results, args.out)
+    if args.store:
+        results += test_stored(args.store, larger)
+        _write(results, args.out)
     table = Table("method", f"test % on {args.topology}", "lowest, highest", *map(str, args.sides), "seconds")
     for row in results:
-        mean, low, high = 100 * sum(row["test"]) / args.folds, 100 * min(row["test"]), 100 * max(row["test"])
-        sides = [f"{100 * sum(each) / args.folds:.1f}" for each in row["sides"].values()]
+        mean, low, high = 100 * fmean(row["test"]), 100 * min(row["test"]), 100 * max(row["test"])
+        sides = [f"{100 * fmean(each):.1f}" for each in row["sides"].values()]
         table.add_row(row["method"], f"{mean:.1f}", f"{low:.1f}, {high:.1f}", *sides, f"{row['seconds']:.0f}")
     console.print(table)
+
+
+def _write(results: list[dict[str, Any]], path: Path | None) -> None:
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def test_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_there_is_something_to_run() -> None:
     blocks = {page.name: len(re.findall(r"^```(?:python|sh)$", page.read_text(), re.MULTILINE)) for page in PAGES}
-    assert blocks["README.md"] >= 5
+    assert blocks["README.md"] >= 2
     assert all(
         blocks[name] for name in ("index.md", "operator.md", "settings.md", "networks.md", "recipes.md", "study.md")
     )

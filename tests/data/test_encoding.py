@@ -111,6 +111,30 @@ def test_what_does_not_fit_is_named(kind: str, changes: dict[str, str | None], m
     assert str(caught.value) == message
 
 
+EDGES = {"edge_labels": "3\n3\n5\n5\n3\n3\n", "edge_attributes": "1, 2\n1, 2\n3, 4\n3, 4\n5, 6\n5, 6\n"}
+
+
+def test_edge_features(tmp_path: Path) -> None:
+    """Only where they are needed; labels by name."""
+    write(tmp_path / "first", **EDGES)
+    encoding = encoding_of(load("TINY", tmp_path / "first"), "labels", names_of("TINY", tmp_path / "first"))
+    assert (encoding.edge_width, encoding.edge_labels) == (4, ("3", "5"))
+    assert encoding_from_dict(encoding.as_dict()) == encoding
+    write(tmp_path, edge_labels="5\n" * 6, edge_attributes=EDGES["edge_attributes"])
+    encoded, _ = encoding.encode(*open_graphs(tmp_path / "TINY"), with_edges=True)
+    assert encoded[0].edge_attr.tolist() == [[1, 2, 0, 1], [1, 2, 0, 1], [3, 4, 0, 1], [3, 4, 0, 1]]
+    assert encoding.encode(*open_graphs(tmp_path / "TINY"))[0].num_edge_features == 0
+    for changes, message in (
+        ({"edge_labels": "4\n" * 6}, "TINY: edge label 4 is unknown; the model's features have columns for 3, 5"),
+        ({"edge_labels": None}, "TINY has no edge labels, which the model's features are made of"),
+        ({"edge_attributes": "1\n" * 6}, "TINY has 1 edge attributes, but the model takes 2; column 1 is missing"),
+    ):
+        write(tmp_path, **EDGES | changes)
+        with pytest.raises(ValueError, match="TINY") as caught:
+            encoding.encode(*open_graphs(tmp_path / "TINY"), with_edges=True)
+        assert str(caught.value) == message
+
+
 def test_without_names_labels_are_numbers(tmp_path: Path) -> None:
     """Saved sets have no names; a model without names cannot take labels with names."""
     encoding, graphs = encoding_of(communities(9)), communities(12)

@@ -2,6 +2,7 @@
 
 import os
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -283,6 +284,29 @@ def test_a_dataset_of_pyg_is_a_set(tu_root: tuple[str, Path]) -> None:
     (x, union), (one_hot, same) = (Graphs(given).union(ids) for given in (dataset, loaded))
     assert torch.equal(union.edge_index, same.edge_index)
     assert torch.equal(x, torch.nn.functional.one_hot(one_hot, dataset.num_features).float())
+
+
+def test_edge_features_of_own_graphs_count_in_the_checksum(tmp_path: Path) -> None:
+    one, other = (GraphSet.from_data([path_graph(edge_attr=torch.full((4, 1), value))]) for value in (1.0, 2.0))
+    assert one.checksum != other.checksum
+    assert one[[0, 0]].checksum != other[[0, 0]].checksum
+    one.save(tmp_path / "one.npz")
+    assert load("one", tmp_path).checksum == one.checksum
+
+
+def test_unknown_labels_of_a_vocabulary() -> None:
+    graphs = GraphSet.from_data([path_graph(y, x=torch.tensor([0, 2, 1]), edge_attr=None) for y in (0, 2)])
+    few = GraphSet.from_data([path_graph(0, x=torch.tensor([0, 0, 1]), edge_attr=None)]).vocabulary
+    with pytest.raises(ValueError, match=r"graphs has class 2, but known are 0\.\.0"):
+        replace(graphs, inherited=few)
+    with pytest.raises(ValueError, match=r"graphs has node label 2, but known are 0\.\.1"):
+        replace(graphs[:1], inherited=few)
+    star = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
+    four = GraphSet.from_data([Data(edge_index=star, num_nodes=4, y=0)])
+    with pytest.raises(
+        ValueError, match="graphs has a node of degree 3, which is not among the known 2 degrees from 1 to 2"
+    ):
+        features(replace(four, inherited=few))
 
 
 def test_checksums_stay() -> None:

@@ -199,11 +199,11 @@ def test_errors_on_a_gpu_are_the_cpu_s(budget: dict[str, float]) -> None:
     [
         (
             {"quantile": 0.5, "ratio": 0.5},
-            "choose one of quantile, ratio, max_size, target_ratio; got quantile=0.5 and ratio=0.5",
+            "choose one of quantile, ratio, max_size; got quantile=0.5 and ratio=0.5",
         ),
         (
             {"ratio": 0.5, "max_size": 3},
-            "choose one of quantile, ratio, max_size, target_ratio; got ratio=0.5 and max_size=3",
+            "choose one of quantile, ratio, max_size; got ratio=0.5 and max_size=3",
         ),
         ({"ratio": 0.5, "threshold": 0.1}, "ratio=0.5 stands in place of a threshold; .* threshold=0.1 too"),
         ({"quantile": 1.1}, r"quantile must lie in 0\.\.1, got 1.1"),

@@ -105,7 +105,7 @@ def test_budgets_of_networks() -> None:
     for settings, message in (
         ({"merge_ratio": 1.5}, r"merge_ratio must be above 0 and at most 1, got 1\.5"),
         ({"merge_ratio": 0.5, "threshold": 0.1}, r"merge_ratio=0\.5 stands in place of a threshold"),
-        ({"merge_ratio": 0.5, "quantile": 0.1}, "choose one of quantile, merge_ratio, max_size, target_ratio"),
+        ({"merge_ratio": 0.5, "quantile": 0.1}, "choose one of quantile, merge_ratio, max_size"),
         ({"quantile": 0.5, "reduce": "graded"}, "does not go with quantile or ratio"),
     ):
         with pytest.raises(ValueError, match=message):

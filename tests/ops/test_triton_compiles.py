@@ -87,6 +87,9 @@ def _compile_all() -> None:
                 signature = {one: "*fp16" if kind == "*fp32" else kind for one, kind in signature.items()}
                 values[(given.index("PRECISION"),)] = "tf32"
                 triton.compile(ASTSource(kernel, signature, values, aligned), target=target)
+            if "GROUPED" in constants:
+                values[(given.index("GROUPED"),)] = False
+                triton.compile(ASTSource(kernel, signature, values, aligned), target=target)
             if module == "compool.ops._cuda.forest_kernels":  # the other ways through, and other weights
                 for kind in ("*fp32", "*fp64", "*i32", "*i64"):
                     flags = {"TIES": False, "LISTED": False, "WIDE": kind.endswith("64")}

@@ -11,7 +11,7 @@ from torch_geometric.data import Batch
 from compool import nn, replicas
 from compool.data import features
 from compool.replicas import kernels
-from compool.replicas.pooling import StackedTopKPooling
+from compool.replicas.top_k import StackedTopKPooling
 from tests.replicas.batches import Batches, batches, graph_set
 
 WHICH = {

@@ -1,5 +1,6 @@
 """Component pooling in padded unions: the numbers of unpadded ones, and nothing that a CUDA graph could not capture."""
 
+from contextlib import nullcontext
 from copy import deepcopy
 from typing import Any
 
@@ -10,6 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from compool import nn, replicas
 from compool.data import features
+from compool.replicas.adam import Adam
+from compool.replicas.learner import Learner, Padding
 from compool.replicas.union import Capacity
 from tests.replicas.batches import graph_set
 
@@ -137,3 +140,41 @@ def test_the_gpu_s_kernels_copy_nothing_to_the_host(
         found = step(pool)
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"scorer": "similarity", "reduce": "graded"},
+        {"scorer": "similarity", "reduce": "mean", "merge_ratio": 0.4},
+        {"scorer": "random", "reduce": "sum", "merge_ratio": 0.4},
+        {"quantile": 0.5},
+    ],
+    ids=lambda settings: ", ".join(map(str, settings.values())),
+)
+def test_a_whole_step_copies_nothing_to_the_host(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forward, backward and Adam, as it would be captured on a GPU."""
+    pytest.importorskip("triton", reason="needs triton")
+    from compool.ops._cuda import KERNELS
+    from compool.replicas.kernels._cuda import KERNELS as REPLICA_KERNELS
+
+    graphs = graph_set()
+    networks = [nn.Network("PCL", 5, 8, 2, dropout=0.2, **settings) for _ in WHICH]
+    source = replicas.Graphs(graphs, features(graphs))
+
+    def stepped(guard: Any) -> list[Tensor]:
+        stack = replicas.stack(deepcopy(networks))
+        adam = Adam(stack, torch.full((3,), 0.01), torch.zeros(3))
+        learner = Learner(stack, source, KEY, adam)
+        padding = Padding(Capacity(80, 200), (), torch.zeros(0, 2, dtype=torch.long))
+        with guard:
+            learner.step(WHICH, padding)
+        return [learner.loss, adam.mean, *stack.buffers()]  # the mean holds the gradients, before Adam divides them
+
+    expected = stepped(nullcontext())
+    monkeypatch.setattr("compool.ops._cpu.KERNELS", KERNELS)
+    monkeypatch.setattr("compool.replicas.kernels._cpu.KERNELS", REPLICA_KERNELS)
+    monkeypatch.setattr(replicas.Graphs, "_check", lambda *_: None)  # of the CPU alone
+    for ours, theirs in zip(stepped(_NoCopies()), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)

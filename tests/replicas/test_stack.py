@@ -29,7 +29,6 @@ NETWORKS = {
     "PCL, quantile": lambda width: nn.Network("PCL", width, 6, 2, quantile=0.4, weights="all", symmetric=True),
     "CPSPL, random": lambda width: nn.Network("CPSPL", width, 6, 2, scorer="random", reduce="sum", merge_ratio=0.6),
     "NPNLL, saturating": lambda width: nn.Network("NPNLL", width, 6, 3, readout="saturating", jump=True),
-    "PCL, target": lambda width: nn.Network("PCL", width, 6, 2, scorer="similarity", target_ratio=0.4),
     "GIN": lambda width: nn.GIN(width, 6, 3, dropout=0.0),
     "GIN, mean": lambda width: nn.GIN(width, 6, 2, dropout=0.0, readout="mean"),
 }

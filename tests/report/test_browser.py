@@ -413,3 +413,21 @@ def test_class_probabilities(browser: Browser, tmp_path: Path) -> None:
     verdict = "correct" if given.label == given.guess else "wrong"
     about = browser.run("document.getElementById('about').textContent")
     assert f"true class {given.label}, predicted {given.guess} ({verdict})." in about
+
+
+def test_metrics_have_plots_of_their_own(browser: Browser, tmp_path: Path) -> None:
+    """Accuracies and errors do not share an axis; errors are not in percent."""
+    errors = [
+        replace(run, dataset="numbers", metrics={"chosen": "mae", "task": "regression"}, test=4 * (run.test or 0))
+        for run in three(dataset="PROTEINS")
+    ]
+    study = collect([*three(dataset="NCI1"), *errors])
+    path = tmp_path / "index.html"
+    path.write_text(report_page(study, tables(study), [], "study.sqlite", []), encoding="utf-8")
+    browser.open(path)
+    plots = browser.run("[...document.querySelectorAll('.here [data-boxes]')].map((plot) => plot.textContent)")
+    assert len(plots) == 2
+    assert "test accuracy, %" in plots[0]
+    assert "test mean absolute error" in plots[1]
+    assert "%" not in plots[1].replace("nodes kept, %", "")
+    assert "numbers" not in plots[0]

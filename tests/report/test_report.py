@@ -105,7 +105,7 @@ def test_graphs_of_kept_networks_are_shown(tmp_path: Path, monkeypatch: pytest.M
     """Only networks that are there are shown, unless asked for; what cannot be is said."""
     few = communities(9)
     monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: few)
-    monkeypatch.setattr("compool.report.write.figures", lambda study, sweeps: [])  # tested elsewhere, and slow
+    monkeypatch.setattr("compool.report.write.figures", lambda *_: [])  # tested elsewhere, and slow
     monkeypatch.setenv("COMPOOL_CACHE", str(tmp_path))
     settings = vars(recipe("component", "communities"))
     store = Store(tmp_path / "study.sqlite")

@@ -74,6 +74,17 @@ def test_best_and_tied() -> None:
     assert best(good, runs("gin", [0.6])) == ()  # no test of a single run
 
 
+def test_the_best_follows_the_corrected_test() -> None:
+    ours, theirs = runs("component", [0.80, 0.82] * 4), runs("gin", [0.80, 0.78] * 4)
+    (row,) = collect([*ours, *theirs]).rows
+    comparison = row.comparisons["gin"]
+    assert comparison.t is not None
+    assert comparison.corrected is not None
+    assert comparison.t < 0.01  # runs taken as independent
+    assert comparison.corrected.p_value > 0.05  # splits that overlap
+    assert row.best == ("component", "gin")
+
+
 def test_pairs_are_those_of_the_same_split() -> None:
     ours = runs("component", [0.8, 0.7, 0.6])
     theirs = [*runs("gin", [0.5, 0.5]), *runs("gin", [0.4, 0.4, 0.4], split_checksum="another")[2:]]
@@ -120,7 +131,7 @@ def test_a_large_replica_takes_no_memory() -> None:
 
 def test_other_pooling_in_our_networks_is_apart() -> None:
     plain = [*runs("component", [0.8, 0.7], dataset="COLLAB"), *runs("gin", [0.5, 0.6], dataset="COLLAB")]
-    study = collect([*plain, *runs("component", [0.8, 0.7]), *runs("none", [0.7, 0.8]), *runs("topk", [0.1, 0.2])])
+    study = collect([*plain, *runs("component", [0.8, 0.7]), *runs("none", [0.7, 0.8]), *runs("topk", [0.2, 0.1])])
     assert [row.dataset for row in study.compared.rows] == ["COLLAB", "NCI1"]
     assert [list(row.results) for row in study.compared.rows] == [["component", "gin"], ["component"]]
     assert [(row.dataset, list(row.results)) for row in study.replacements.rows] == [

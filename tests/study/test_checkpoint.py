@@ -79,6 +79,7 @@ def test_a_dry_run_says_how_far_it_is(tmp_path: Path) -> None:
     settings = [text for change in changes for text in ("--set", change)]
     command = ["run", "--method", "component", "--replicas", "3", "--device", "cpu", "--store", str(path), "--dry-run"]
     assert CliRunner().invoke(app, [*command, *settings]).stdout.splitlines() == [
+        "communities: 99 graphs, 3 classes; 4 node features from labels",
         f"3 trainings to do in 1 blocks, 1 of them begun, 0 in {path} already",
         "communities component, fast hidden=4 epochs=5: 3 replicas on cpu, 5 epochs, 3 of them done",
     ]

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from compool.data import GraphSet, communities, community_count, community_label
 from compool.replicas import learner as learners
 from compool.replicas import single
 from compool.study.export import measured_score
-from compool.study.model import DESCRIPTION, SOURCE, WEIGHTS, Predictions
+from compool.study.model import DESCRIPTION, SOURCE, WEIGHTS
+from compool.study.prediction import Predictions
 from tests.study.blocks import longer, planned
 
 run = CliRunner()
@@ -149,6 +151,47 @@ def test_kept_shares_of_an_own_network(net: str, tmp_path: Path) -> None:
         alone = model.predict([graphs[index]]).kept[0]
         assert kept[index].tolist() == pytest.approx(alone.tolist())
         assert 0 < float(kept[index]) <= 1
+
+
+EDGE_NET = """\
+import torch
+from torch_geometric.nn import GINEConv, Linear, global_mean_pool
+
+
+class Net(torch.nn.Module):
+    def __init__(self, in_channels, num_classes, edge_dim=None, hidden=8):
+        super().__init__()
+        self.first = Linear(-1, hidden)  # lazy
+        self.conv = GINEConv(torch.nn.Linear(hidden, hidden), edge_dim=edge_dim)
+        self.out = torch.nn.Linear(hidden, num_classes)
+
+    def forward(self, x, edge_index, batch, edge_attr):
+        return self.out(global_mean_pool(self.conv(self.first(x), edge_index, edge_attr).relu(), batch))
+"""
+
+
+def test_an_own_network_with_edge_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A set, and graphs of PyG with the same columns."""
+    whole = communities(60)
+    source, target = whole.edge_index
+    graphs = replace(whole, edge_labels=(source + target) % 3)
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
+    (tmp_path / "mine.py").write_text(EDGE_NET)
+    recorder = Recorder(monkeypatch)
+    store = trained_study(tmp_path, longer(f"{tmp_path / 'mine.py'}:Net"))
+    found, folder = exported(store, tmp_path, graphs)
+    model, test = compool.load_model(folder, trust=True), data.split(graphs, 0).test
+    evaluations = [logits for ids, logits in recorder.seen if ids[ids >= 0].tolist() == list(test)]
+    assert found.epoch is not None
+    logits = model.predict(graphs[test]).logits
+    assert torch.equal(logits, evaluations[found.epoch - 1][0, : len(test)])
+    listed = [graphs[int(index)] for index in test]
+    for graph in listed:
+        del graph.y  # which is what is to be predicted
+    assert listed[0].edge_attr.size(1) == 3
+    assert torch.equal(model.predict(listed).logits, logits)
+    with pytest.raises(ValueError, match="communities has no edge labels, which the model's features are made of"):
+        model.predict(whole)
 
 
 @pytest.mark.usefixtures("few_graphs")
@@ -297,6 +340,9 @@ def test_code_is_executed_only_if_it_is_trusted(net: str, tmp_path: Path) -> Non
     (folder / SOURCE).write_text(NET + "\n# changed")
     with pytest.raises(ValueError, match=r"network.py is not the text that was exported"):
         compool.load_model(folder, trust=True)
+    (trained,) = study.train_block(study.Block(longer(epochs=1), 0, (0,)), graphs=graphs)
+    study.export_run(trained, trained.weights, graphs, folder)  # a built-in network in its place
+    assert not (folder / SOURCE).exists()
 
 
 @pytest.mark.usefixtures("few_graphs")
@@ -328,6 +374,52 @@ def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert about["features"]["kind"] == "labels"
     assert run.invoke(app, ["export", "communities", "--out", "model", "--replica", "2"]).exit_code == 0  # replaces it
     assert json.loads((tmp_path / "model" / DESCRIPTION).read_text())["run"]["replica"] == 2
+
+
+def write_tu(graphs: GraphSet, folder: Path, name: str, labels: str, classes: list[str] | None) -> None:
+    """The text files of a set, with a letter's number as the name of each label."""
+    folder.mkdir(parents=True)
+    assert graphs.labels is not None
+    offset = graphs.node_ptr[:-1].repeat(graphs.edge_ptr[1:] - graphs.edge_ptr[:-1])
+    texts = {
+        "A": [f"{source + 1}, {target + 1}" for source, target in (graphs.edge_index + offset).T],
+        "graph_indicator": graphs.node_ptr[1:].searchsorted(range(graphs.num_nodes), side="right") + 1,
+        "node_labels": [ord(labels[label]) for label in graphs.labels],
+    }
+    if classes is not None:
+        texts["graph_labels"] = [classes[label] for label in graphs.y]
+    for suffix, lines in texts.items():
+        (folder / f"{name}_{suffix}.txt").write_text("".join(f"{line}\n" for line in lines))
+
+
+def test_other_graphs_in_tu_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels get their columns by name, and classes have the names of the files; those to predict have none."""
+    monkeypatch.setenv("COMPOOL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    write_tu(communities(60), tmp_path / "data" / "TINY", "TINY", "abcd", ["-1", "5", "7"])
+    command = "run TINY --data data --method gin --replicas 1 --epochs 2 --workers 1 --device cpu --no-report"
+    assert run.invoke(app, command.split()).exit_code == 0
+    for data_folder in (["--data", "data"], []):  # names from the folder, and from the cache
+        result = run.invoke(app, ["export", "TINY", "--method", "gin", "--out", "model", *data_folder])
+        assert result.exit_code == 0, result.stderr
+        about = json.loads((tmp_path / "model" / DESCRIPTION).read_text())
+        assert about["classes"] == ["-1", "5", "7"]
+        assert about["features"]["labels"] == [str(ord(letter)) for letter in "abcd"]
+    connectors = communities(60)[:6]
+    assert connectors.labels is not None
+    only_two = replace(connectors, labels=(connectors.labels == 3).astype(int) + 2)  # c and d alone
+    write_tu(replace(only_two, labels=only_two.labels - 2), tmp_path / "new", "NEW", "cd", None)
+    result = run.invoke(app, ["predict", "model", "--data", "new"])
+    assert result.exit_code == 0, result.stderr
+    expected = compool.load_model("model").predict(only_two)
+    lines = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [line["class"] for line in lines] == [("-1", "5", "7")[label] for label in expected.classes]
+    ours = torch.tensor([[float(line[f"probability_{name}"]) for name in ("-1", "5", "7")] for line in lines])
+    assert torch.equal(ours, expected.probabilities)
+    write_tu(connectors, tmp_path / "unknown", "NEW", "abcx", None)
+    result = run.invoke(app, ["predict", "model", "--data", "unknown"])
+    message = "compool: NEW: node label 120 is unknown; the model's features have columns for 97, 98, 99, 100\n"
+    assert (result.exit_code, result.stderr) == (2, message)
 
 
 @pytest.mark.usefixtures("few_graphs")

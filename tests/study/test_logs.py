@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from compool import study
 from compool.cli import app
-from compool.study.logs import CSVLog, EpochRecord, LogWriter, open_logs
+from compool.study.log_files import CSVLog, TensorBoardLog, open_logs
+from compool.study.logs import EpochRecord, LogWriter
 from tests.study.blocks import longer, planned
 
 NAMES = ("loss", "validation", "validation_loss", "test")
@@ -122,13 +123,36 @@ def test_an_error_in_a_log_ends_the_log_not_the_training(
 
 
 @pytest.mark.usefixtures("few_graphs")
-def test_a_failed_run_has_empty_cells(tmp_path: Path) -> None:
+def test_a_run_that_failed_or_stopped_has_no_more_epochs(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
-    recipe = longer(lr=1e30, optimizer="adam", weight_decay=0, epochs=2)
+    failed = longer(lr=1e30, optimizer="adam", weight_decay=0, epochs=2)
+    stopped = longer(epochs=30, patience=3, lr=0.02)
     with open_logs(["csv", "tensorboard"], path) as logs:
-        list(study.execute(planned(path, recipe, number=1), path, on_epoch=logs.epoch))
+        for recipe in (failed, stopped):
+            list(study.execute(planned(path, recipe, number=4), path, on_epoch=logs.epoch))
+    runs = [run for run in study.Store(path).runs() if run.status == "done"]
+    lengths = {run.replica: len(run.curves["loss"]) for run in runs}
+    assert len(set(lengths.values())) > 1
     lines = read_log(tmp_path / "study-logs" / "epochs.csv")
-    assert [(line["epoch"], line["loss"], line["test"]) for line in lines.values()] == [("1", "", ""), ("2", "", "")]
+    for replica, length in lengths.items():
+        epochs = [line["epoch"] for line in lines.values() if line["replica"] == str(replica)]
+        assert epochs == [str(epoch) for epoch in range(1, length + 1)]
+
+
+def test_few_writers_are_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was closed continues its run."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    monkeypatch.setattr("compool.study.log_files.MAX_WRITERS", 2)
+    log, recipe = TensorBoardLog(tmp_path), study.recipe("gin", "NCI1")
+    for epoch in (1, 2):
+        for replica in range(3):
+            log.on_epoch(EpochRecord(recipe, 0, replica, epoch, {"loss": float(epoch + replica)}))
+            assert len(log.writers) <= 2
+    log.close()
+    events = EventAccumulator(str(tmp_path / "NCI1" / "gin" / "fast" / "seed-0" / "replica-0"))
+    events.Reload()
+    assert [(event.step, event.value) for event in events.Scalars("loss")] == [(1, 1.0), (2, 2.0)]
 
 
 def test_names_are_safe_and_no_text_is_a_formula(tmp_path: Path) -> None:

@@ -46,12 +46,10 @@ def test_the_paper_counts_nineteen() -> None:
 
 def test_every_method_has_both_recipes_of_every_set() -> None:
     found = {(one.method, one.dataset, one.name) for one in recipes()}
-    both = {
-        (method, dataset, name)
-        for method in METHODS
-        for dataset in [*PAPER["component"], "communities"]
-        for name in ("fast", "paper")
-    }
+    every = [*PAPER["component"], "communities"]
+    both = {(method, dataset, name) for method in METHODS for dataset in every for name in ("fast", "paper")}
+    every += [f"color-connectivity-{topology}" for topology in ("16", "32", "euroroad", "minnesota")]
+    both |= {("component", dataset, name) for dataset in every for name in ("fast", "paper", "learned")}
     assert found == both | {("component", "NCI1", "tuned"), ("component", "PROTEINS", "tuned")}
 
 
@@ -129,7 +127,7 @@ def test_changes_and_files(tmp_path: Path) -> None:
             {"method": "magic"},
             "method must be one of component, edgepool, gin, none, topk, sag, edge, random, or FILE.py:CLASS; got",
         ),
-        ({"name": "slow"}, "component on NCI1 has no recipe 'slow'; there are fast, paper"),
+        ({"name": "slow"}, "component on NCI1 has no recipe 'slow'; there are fast, learned, paper, tuned"),
         ({"optimizer": "rmsprop"}, "optimizer must be one of adam, adamw, sgd; got 'rmsprop'"),
         ({"batch": 0}, "batch must be a whole number of at least 1, got 0"),
         ({"lr": 0}, "lr must be above"),

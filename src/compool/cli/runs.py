@@ -103,7 +103,7 @@ def run_study(
     from compool.cli._data import find_data
     from compool.cli.pages import report_with_status
     from compool.study import checkpoint
-    from compool.study.logs import LOG_KINDS, log_folder, open_logs, require_logs
+    from compool.study.log_files import LOG_KINDS, log_folder, open_logs, require_logs
     from compool.study.recipe import METHODS
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill`, or the end of a job, is as good as Ctrl-C
@@ -248,7 +248,8 @@ def _summary(runs: Sequence[Any]) -> Any:
     in_percent = all(METRICS[chosen_metric(run.metrics)].higher for run in runs)
     for heading in ("data set", "method", "recipe", "runs", "test %" if in_percent else "test", "kept %", "seconds"):
         justify: Any = "right" if heading in ("test %", "test", "kept %", "seconds") else "left"
-        table.add_column(heading, justify=justify, no_wrap=heading != "recipe", overflow="fold")
+        folds = heading in ("recipe", "data set")
+        table.add_column(heading, justify=justify, no_wrap=not folds, overflow="fold", min_width=10 if folds else None)
     groups: dict[tuple[Any, ...], list[Any]] = {}
     for run in runs:
         groups.setdefault((run.dataset, run.method, run.recipe, run.recipe_checksum, run.seed), []).append(run)

@@ -23,8 +23,8 @@ def pack(graphs: "GraphSet") -> dict[str, Any]:
     offset = np.repeat(graphs.node_ptr[:-1], np.diff(graphs.edge_ptr))
     arrays["out_degree"] = _narrow(np.bincount(source + offset, minlength=graphs.num_nodes))
     arrays["target"] = _narrow(target)
-    if arrays.pop("inherited") is not None:
-        assert known is not None
+    arrays["edges_in_checksum"] = int(graphs.edges_in_checksum)
+    if arrays.pop("inherited") is not None and known is not None:
         arrays[_SIZES] = [known.num_classes, known.num_labels, known.num_edge_labels]
         arrays[_DEGREES] = known.degrees
     return {key: value for key, value in arrays.items() if value is not None}
@@ -47,7 +47,8 @@ def unpack(arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
         sizes = _checks.integers(_SIZES, fields_of_set.pop(_SIZES), np.int64, "[3]")
         degrees = _checks.integers(_DEGREES, fields_of_set.pop(_DEGREES), np.int64, "[degrees]")
         fields_of_set["inherited"] = Vocabulary(int(sizes[0]), int(sizes[1]), int(sizes[2]), degrees)
-    return fields_of_set | {"name": name, "task": task, "edge_index": edge_index}
+    in_checksum = bool(fields_of_set.pop("edges_in_checksum", False))
+    return fields_of_set | {"name": name, "task": task, "edge_index": edge_index, "edges_in_checksum": in_checksum}
 
 
 def _narrow(values: NDArray[Any]) -> NDArray[Any]:

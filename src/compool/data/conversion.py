@@ -2,12 +2,17 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compool.data._edges import OneDirectionError, order_edges
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from compool.data.graph_set import GraphSet
 
 _NAME = re.compile(r"[\w+-][\w.+-]*")
 
@@ -76,6 +81,25 @@ def arrays_of(graphs: Iterable[Any], to_undirected: bool = False) -> dict[str, A
         **{"labels": labels, "attributes": attributes},
         **{"edge_labels": edge_labels, "edge_attributes": edge_attributes, "y": _targets([graph.y for graph in read])},
     }
+
+
+def to_data(graphs: "GraphSet", index: int) -> "Data":
+    """One graph of a set, for PyG."""
+    import torch
+    from torch_geometric.data import Data
+
+    nodes = slice(graphs.node_ptr[index], graphs.node_ptr[index + 1])
+    edges = slice(graphs.edge_ptr[index], graphs.edge_ptr[index + 1])
+    edge_attr = {}
+    if graphs.num_edge_features:
+        parts = [part.dense(edges) for part in graphs.edge_features]
+        edge_attr["edge_attr"] = torch.from_numpy(np.concatenate(parts, axis=1))
+    return Data(
+        x=torch.from_numpy(graphs.node_features.dense(nodes)),
+        edge_index=torch.from_numpy(graphs.edge_index[:, edges].astype(np.int64)),
+        **edge_attr,
+        y=torch.from_numpy(graphs.y[index : index + 1]),
+    )
 
 
 def _listed(graphs: Any) -> list[Any]:

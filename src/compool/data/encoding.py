@@ -30,67 +30,91 @@ class Encoding:
     num_labels: int = 0
     """How many node labels there are; with the kind ``"labels"``, one column each."""
     num_edge_labels: int = 0
+    num_edge_attributes: int = 0
     degrees: tuple[int, ...] = ()
     """The known degrees, ascending; with the kind ``"degree"``, one column each."""
     labels: tuple[str, ...] = ()
     """The name of each node label; empty if they have none."""
     edge_labels: tuple[str, ...] = ()
 
-    def encode(self, graphs: "GraphSet", names: Names = Names()) -> "tuple[GraphSet, Features]":  # noqa: B008
+    @property
+    def edge_width(self) -> int:
+        """Columns of edge features: attributes, then labels."""
+        return self.num_edge_attributes + self.num_edge_labels
+
+    def encode(
+        self,
+        graphs: "GraphSet",
+        names: Names = Names(),  # noqa: B008
+        with_edges: bool = False,
+    ) -> "tuple[GraphSet, Features]":
         """Other graphs with these features; their targets are set to 0.
 
         Args:
             graphs: the graphs.
             names: of their labels; without names, labels are compared by number.
+            with_edges: whether edges need these features, too; otherwise they get none.
 
         Raises:
             ValueError: if the graphs do not have these features; the message names the label, degree or number of
                 attributes that does not fit.
         """
-        labels, edge_labels = graphs.labels, graphs.edge_labels
+        labels = edge_labels = edge_attributes = None
         if self.kind == "labels":
-            if labels is None:
-                raise ValueError(f"{graphs.name} has no node labels, which the model's features are made of")
-            labels = self._renumbered(graphs, labels, names.labels, self.labels, self.num_labels, "node label")
-        else:
-            labels = None
-        if edge_labels is not None and self.num_edge_labels:
-            parts = (names.edge_labels, self.edge_labels, self.num_edge_labels)
-            edge_labels = self._renumbered(graphs, edge_labels, *parts, "edge label")
-        else:
-            edge_labels = None
+            parts = (graphs.labels, names.labels, self.labels, self.num_labels)
+            labels = _renumbered(graphs, "node label", *parts)
         if self.kind == "attributes":
-            self._require_attributes(graphs)
+            _require_columns(graphs, "node", graphs.attributes, self.width)
+        if with_edges and self.num_edge_labels:
+            parts = (graphs.edge_labels, names.edge_labels, self.edge_labels, self.num_edge_labels)
+            edge_labels = _renumbered(graphs, "edge label", *parts)
+        if with_edges and self.num_edge_attributes:
+            _require_columns(graphs, "edge", graphs.edge_attributes, self.num_edge_attributes)
+            edge_attributes = graphs.edge_attributes
         if self.kind == "released" and (largest := int(graphs.degree.max(initial=0))) > max(self.degrees, default=0):
             known = f"the model's features have columns for degrees to {max(self.degrees, default=0)}"
             raise ValueError(f"{graphs.name} has a node of degree {largest}, which is unknown; {known}")
-        known_values = Vocabulary(1, self.num_labels, self.num_edge_labels, np.array(self.degrees, np.int64))
         encoded = replace(
             graphs,
             y=np.zeros(len(graphs), np.int64),
             labels=labels,
             edge_labels=edge_labels,
+            edge_attributes=edge_attributes,
             task="classification",
-            inherited=known_values,
+            inherited=Vocabulary(1, self.num_labels, self.num_edge_labels, np.array(self.degrees, np.int64)),
         )
         return encoded, features(encoded, self.kind)
 
-    def _require_attributes(self, graphs: "GraphSet") -> None:
-        given = 0 if graphs.attributes is None else graphs.attributes.shape[1]
-        if given != self.width:
-            which = f"; column {min(given, self.width)} is {'unknown' if given > self.width else 'missing'}"
-            raise ValueError(f"{graphs.name} has {given} node attributes, but the model takes {self.width}{which}")
-
-    @staticmethod
-    def _renumbered(graphs: "GraphSet", *arguments: Any) -> Any:
-        try:
-            return renumber(*arguments)
-        except ValueError as error:
-            raise ValueError(f"{graphs.name}: {error}") from None
+    def as_given(self, graphs: "GraphSet") -> "Encoding":
+        """The encoding of graphs whose attributes are these columns already, such as one-hot features of PyG."""
+        encoding = self
+        if graphs.attributes is not None and graphs.attributes.shape[1] == self.width:
+            encoding = replace(encoding, kind="attributes")
+        if graphs.edge_attributes is not None and graphs.edge_attributes.shape[1] == self.edge_width:
+            encoding = replace(encoding, num_edge_labels=0, num_edge_attributes=self.edge_width)
+        return encoding
 
     def as_dict(self) -> dict[str, Any]:
         """The encoding for JSON; :func:`encoding_from_dict` reverses it."""
         return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+
+def _require_columns(graphs: "GraphSet", of: str, values: Any, width: int) -> None:
+    given = 0 if values is None else values.shape[1]
+    if given != width:
+        which = f"column {min(given, width)} is {'unknown' if given > width else 'missing'}"
+        raise ValueError(f"{graphs.name} has {given} {of} attributes, but the model takes {width}; {which}")
+
+
+def _renumbered(
+    graphs: "GraphSet", what: str, values: Any, names: tuple[str, ...], known: tuple[str, ...], num_known: int
+) -> Any:
+    if values is None:
+        raise ValueError(f"{graphs.name} has no {what}s, which the model's features are made of")
+    try:
+        return renumber(values, names, known, num_known, what)
+    except ValueError as error:
+        raise ValueError(f"{graphs.name}: {error}") from None
 
 
 def encoding_of(graphs: "GraphSet", kind: str = "auto", names: Names = Names()) -> Encoding:  # noqa: B008
@@ -102,7 +126,8 @@ def encoding_of(graphs: "GraphSet", kind: str = "auto", names: Names = Names()) 
         names: of its labels, if they are known.
     """
     chosen, known = features(graphs, kind), graphs.vocabulary
-    sizes = (chosen.kind, chosen.width, known.num_labels, known.num_edge_labels)
+    num_edge_attributes = 0 if graphs.edge_attributes is None else graphs.edge_attributes.shape[1]
+    sizes = (chosen.kind, chosen.width, known.num_labels, known.num_edge_labels, num_edge_attributes)
     return Encoding(*sizes, tuple(known.degrees.tolist()), names.labels, names.edge_labels)
 
 
@@ -115,7 +140,7 @@ def encoding_from_dict(given: Any) -> Encoding:
     """
     if not isinstance(given, dict) or not given.keys() <= Encoding.__dataclass_fields__.keys():
         raise ValueError("the features must be an object with kind, width and what columns stand for")
-    numbers = {name: given.get(name, 0) for name in ("width", "num_labels", "num_edge_labels")}
+    numbers = {name: given.get(name, 0) for name in ("width", "num_labels", "num_edge_labels", "num_edge_attributes")}
     for name, value in numbers.items():
         if type(value) is not int or not 0 <= value < 2**31:
             raise ValueError(f"{name} of the features must be a whole number, got {value!r:.60}")

@@ -1,7 +1,7 @@
 """Node and edge features, by name."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,16 +42,22 @@ def vocabulary_of(graphs: "GraphSet") -> Vocabulary:
     )
 
 
-def check_known(graphs: "GraphSet", known: Vocabulary) -> None:
-    """Raise a ValueError if a set has a class or label that is not in a vocabulary."""
-    present = {
-        "class": (graphs.y if graphs.task == "classification" else None, known.num_classes),
-        "node label": (graphs.labels, known.num_labels),
-        "edge label": (graphs.edge_labels, known.num_edge_labels),
+def check_known(
+    name: str,
+    known: Vocabulary,
+    classes: NDArray[np.int64] | None,
+    labels: NDArray[np.int32] | None,
+    edge_labels: NDArray[np.int32] | None,
+) -> None:
+    """Raise a ValueError if the set of this name has a class or label that is not in a vocabulary."""
+    present: dict[str, tuple[NDArray[Any] | None, int]] = {
+        "class": (classes, known.num_classes),
+        "node label": (labels, known.num_labels),
+        "edge label": (edge_labels, known.num_edge_labels),
     }
     for word, (values, size) in present.items():
         if values is not None and values.size and int(values.max()) >= size:
-            raise ValueError(f"{graphs.name} has {word} {int(values.max())}, but known are 0..{size - 1}")
+            raise ValueError(f"{name} has {word} {int(values.max())}, but known are 0..{size - 1}")
 
 
 def num_labels(labels: NDArray[np.int32] | None) -> int:
@@ -138,8 +144,9 @@ def _known_columns(graphs: "GraphSet", degrees: NDArray[np.int64]) -> NDArray[np
     """The position of each node's degree among the known ones."""
     unknown = np.setdiff1d(graphs.degree, degrees)
     if unknown.size:
-        known = f"{len(degrees)} degrees from {degrees.min(initial=0)} to {degrees.max(initial=0)}"
-        raise ValueError(f"{graphs.name} has a node of degree {unknown[0]}, which is not among the known {known}")
+        span = f" from {degrees[0]} to {degrees[-1]}" if len(degrees) else ""
+        known = f"known {len(degrees)} degrees{span}"
+        raise ValueError(f"{graphs.name} has a node of degree {unknown[0]}, which is not among the {known}")
     return np.searchsorted(degrees, graphs.degree)
 
 

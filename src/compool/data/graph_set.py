@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from compool.data import _checks, _graph_file
+from compool.data import _graph_file
+from compool.data._arrays import checked_arrays
 from compool.data._packing import pack, unpack
 from compool.data._selection import graph_ids, single_id, take
-from compool.data.conversion import arrays_of, name_of
-from compool.data.features import Features, Vocabulary, check_known, edge_features, features, num_labels, vocabulary_of
-from compool.data.targets import check_targets
+from compool.data.conversion import arrays_of, name_of, to_data
+from compool.data.features import Features, Vocabulary, edge_features, features, num_labels, vocabulary_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -72,37 +72,16 @@ class GraphSet:
     """``"classification"``, ``"regression"`` or ``"multilabel"``; if not given, by the type and shape of `y`."""
     inherited: Vocabulary | None = None
     """The vocabulary of the whole set, if this is a subset."""
+    edges_in_checksum: bool = False
+    """Whether labels and attributes of edges count in `checksum`: not those of TU files, which earlier versions did not
+    read, so that runs on these sets stay comparable.
+    """
     check_edges: InitVar[bool] = True
     """Whether to check every single edge. Without, nothing but planning is safe."""
 
     def __post_init__(self, check_edges: bool) -> None:
-        """Check all arrays: loops over them, compiled ones, rely on it."""
-        if not np.size(self.y):
-            raise ValueError(f"{self.name} must have at least one graph, but y is empty")
-        y, task = check_targets(self.y, self.task)
-        node_ptr = _checks.integers("node_ptr", self.node_ptr, np.int64, "[G + 1]")
-        edge_ptr = _checks.integers("edge_ptr", self.edge_ptr, np.int64, "[G + 1]")
-        edge_index = _checks.integers("edge_index", self.edge_index, np.int32, "[2, E]")
-        _checks.check_ptr("node_ptr", node_ptr, len(y))
-        _checks.check_ptr("edge_ptr", edge_ptr, len(y))
-        # Arrays of one row per node come before edges, whose check needs memory for the largest graph's nodes.
-        num_nodes, num_edges = int(node_ptr[-1]), int(edge_ptr[-1])
-        labels = _checks.optional_labels("labels", self.labels, num_nodes, "node")
-        attributes = _checks.optional_attributes("attributes", self.attributes, num_nodes, "node")
-        looped = self.looped
-        if looped is not None:
-            looped = _checks.integers("looped", looped, np.int64, "[nodes with a self-loop]")
-            _checks.check_indices("looped", looped, num_nodes, "nodes")
-        _checks.check_num_edges(node_ptr, edge_ptr, edge_index)
-        if check_edges:
-            _checks.check_edges(node_ptr, edge_ptr, edge_index)
-        edge_labels = _checks.optional_labels("edge_labels", self.edge_labels, num_edges, "edge")
-        edge_attributes = _checks.optional_attributes("edge_attributes", self.edge_attributes, num_edges, "edge")
-        arrays = (node_ptr, edge_ptr, edge_index, y, labels, attributes, looped, edge_labels, edge_attributes, task)
-        for field, array in zip(fields(self)[1:-1], arrays, strict=True):
-            object.__setattr__(self, field.name, array)
-        if self.inherited is not None:
-            check_known(self, self.inherited)
+        for name, value in checked_arrays(self, check_edges).items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_data(
@@ -137,7 +116,7 @@ class GraphSet:
             if name is None and task in ("", graphs.task):
                 return graphs
             return replace(graphs, name=name_of(graphs, name), task=task or graphs.task)
-        return cls(name=name_of(graphs, name), task=task, **arrays_of(graphs, to_undirected))
+        return cls(name=name_of(graphs, name), task=task, edges_in_checksum=True, **arrays_of(graphs, to_undirected))
 
     @property
     def num_nodes(self) -> int:
@@ -164,7 +143,7 @@ class GraphSet:
     @property
     def num_features(self) -> int:
         """Columns of ``x``, as :func:`compool.data.features` chooses them by default."""
-        return self._features.width
+        return self.node_features.width
 
     @property
     def num_node_features(self) -> int:
@@ -174,7 +153,17 @@ class GraphSet:
     @property
     def num_edge_features(self) -> int:
         """Columns of ``edge_attr``, 0 if there is none: attributes, then labels, one-hot."""
-        return sum(part.width for part in self._edge_features)
+        return sum(part.width for part in self.edge_features)
+
+    @cached_property
+    def node_features(self) -> Features:
+        """What ``x`` holds; its `kind` says where that comes from: ``"attributes"``, ``"labels"`` or ``"degree"``."""
+        return features(self)
+
+    @cached_property
+    def edge_features(self) -> list[Features]:
+        """What ``edge_attr`` holds, side by side."""
+        return edge_features(self)
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -192,12 +181,10 @@ class GraphSet:
 
     @cached_property
     def checksum(self) -> str:
-        """Sixteen hexadecimal digits that change with any node, edge or target.
-
-        Runs are compared by it. Labels and attributes of edges have their own, `edge_checksum`, so that runs of
-        networks that do not see them stay comparable.
+        """Sixteen hexadecimal digits that change with any node, edge or target, and with labels and attributes of edges
+        if `edges_in_checksum`. Runs are compared by it.
         """
-        names = [field.name for field in fields(self) if field.name not in _EDGE_FIELDS]
+        names = [field.name for field in fields(self) if self.edges_in_checksum or field.name not in _EDGE_FIELDS]
         return self._digest(names, "" if self.task == "classification" else self.task)
 
     @cached_property
@@ -213,14 +200,6 @@ class GraphSet:
                 digest.update(f"{name} {value.dtype} {value.shape}".encode())
                 digest.update(np.ascontiguousarray(value).data)
         return digest.hexdigest()[:16]
-
-    @cached_property
-    def _features(self) -> Features:
-        return features(self)
-
-    @cached_property
-    def _edge_features(self) -> list[Features]:
-        return edge_features(self)
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -249,7 +228,7 @@ class GraphSet:
         return f"{self.num_targets} target{'s' * (self.num_targets > 1)} ({self.task})"
 
     def __repr__(self) -> str:
-        parts = [repr(self.name), f"{len(self)} graphs", f"{self.num_features} features ({self._features.kind})"]
+        parts = [repr(self.name), f"{len(self)} graphs", f"{self.num_features} features ({self.node_features.kind})"]
         if self.num_edge_features:
             parts.append(f"{self.num_edge_features} edge features")
         parts.append(self.target_text)
@@ -265,10 +244,10 @@ class GraphSet:
 
     def __getitem__(self, index: "int | Index") -> "Data | GraphSet":
         single = single_id(index, self)
-        return self._graph(single) if single is not None else GraphSet(**take(self, graph_ids(index, self)))
+        return to_data(self, single) if single is not None else GraphSet(**take(self, graph_ids(index, self)))
 
     def __iter__(self) -> "Iterator[Data]":
-        return (self._graph(index) for index in range(len(self)))
+        return (to_data(self, index) for index in range(len(self)))
 
     def shuffle(self, return_perm: bool = False) -> "GraphSet | tuple[GraphSet, Tensor]":
         """The set in random order, by torch's generator; with `return_perm`, also the order, as in PyG.
@@ -285,23 +264,6 @@ class GraphSet:
 
         order = torch.randperm(len(self))
         return (self[order], order) if return_perm else self[order]
-
-    def _graph(self, index: int) -> "Data":
-        import torch
-        from torch_geometric.data import Data
-
-        nodes = slice(self.node_ptr[index], self.node_ptr[index + 1])
-        edges = slice(self.edge_ptr[index], self.edge_ptr[index + 1])
-        edge_attr = {}
-        if self._edge_features:
-            parts = [part.dense(edges) for part in self._edge_features]
-            edge_attr["edge_attr"] = torch.from_numpy(np.concatenate(parts, axis=1))
-        return Data(
-            x=torch.from_numpy(self._features.dense(nodes)),
-            edge_index=torch.from_numpy(self.edge_index[:, edges].astype(np.int64)),
-            **edge_attr,
-            y=torch.from_numpy(self.y[index : index + 1]),
-        )
 
     def save(self, path: Path | str, **about: str) -> None:
         """Write the set, notes on it and a checksum to one compressed file, completely or not at all.

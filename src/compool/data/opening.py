@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from compool.data._archive import Archive, DamagedError
+from compool.data._parsing import parse
 from compool.data._tu_files import read_names
 from compool.data.graph_set import GraphSet
 from compool.data.names import Names, names_from_json
-from compool.data.tu import cache_folder, find_source, parse
+from compool.data.tu import cache_folder, find_source
 
 
 def names_of(name: str, data: Path | None = None) -> Names:

@@ -14,36 +14,11 @@ from compool.ops._checks import check_activated, check_range
 from compool.ops.score import score_and_pass
 
 Scorer = str | torch.nn.Module
-GROWTH = 1.1  # of the gain of a running threshold, per step in the same direction
-GAINS = (0.05, 10.0)  # its limits
 SIMILARITY_BIAS = 1.0  # at first, edges merge whose ends are closer than average by up to a standard deviation more
-
-
-def move_offset(offset: Tensor, gain: Tensor, last: Tensor, missing: Tensor) -> None:
-    """Move running thresholds in place, so that the share of nodes that is kept comes to its target.
-
-    The gain grows while errors have the same sign, and shrinks when they change it: so it follows the scale of raw
-    scores, whatever that is.
-
-    Args:
-        offset: thresholds of raw scores [R].
-        gain: how far each moves, per share of nodes [R].
-        last: what was missing in the last step [R].
-        missing: the target less the share that was kept in this step [R]; 0 moves nothing.
-    """
-    turn = missing * last
-    factor = torch.where(turn > 0, GROWTH, torch.where(turn < 0, 1 / GROWTH**3, 1.0))
-    gain.mul_(factor).clamp_(*GAINS)
-    offset.add_(gain * missing)
-    last.copy_(torch.where(missing == 0, last, missing))
 
 
 class EdgeScorer(torch.nn.Module):
     """What the layers that score edges have in common: :math:`S_{ij} = σ(ψ(x_i, x_j, e_{ij}) + b)`."""
-
-    offset: Tensor | None
-    gain: Tensor
-    last: Tensor
 
     def __init__(
         self,
@@ -69,7 +44,6 @@ class EdgeScorer(torch.nn.Module):
         self.in_channels, self.score, self.edge_dim = in_channels, score, edge_dim
         self.symmetric = symmetric or scorer in ("similarity", "random")
         self.scorer = scorer if isinstance(scorer, torch.nn.Module) else None
-        self.register_buffer("offset", None)
         self.lin_edge: torch.nn.Linear | None = None
         self.similarity: Similarity | None = None
         self.random = RandomScore() if scorer == "random" else None
@@ -90,17 +64,8 @@ class EdgeScorer(torch.nn.Module):
         r"""The function :math:`\sigma`."""
         return activation(self.score)
 
-    @property
-    def _bias(self) -> Tensor:
-        """The bias of raw scores, from which the running threshold is subtracted."""
-        return self.lin.bias if self.offset is None else self.lin.bias - self.offset.to(self.lin.bias.dtype)
-
     def reset_parameters(self) -> None:
-        """Draw the scorer's weights anew, and forget the running threshold."""
-        if self.offset is not None:
-            self.offset.zero_()
-            self.gain.fill_(1.0)
-            self.last.zero_()
+        """Draw the scorer's weights anew."""
         if self.random is not None:
             self.random.reset_parameters()
             return
@@ -133,8 +98,7 @@ class EdgeScorer(torch.nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """The scores, and the `x` that merging must use."""
         if self.random is not None:
-            edge_score = self.random(x, edge_index, batch)
-            return edge_score if self.offset is None else edge_score - self.offset.to(edge_score.dtype), x
+            return self.random(x, edge_index, batch), x
         if self.scorer is not None:
             return self._score_by_module(self.scorer, x, edge_index, edge_attr, dropout), x
         term = None
@@ -143,7 +107,7 @@ class EdgeScorer(torch.nn.Module):
         if self.similarity is not None:
             alike = self.similarity(x, edge_index)
             term = alike if term is None else term + alike
-        scorer = (self.lin.weight, self._bias, self.activation)
+        scorer = (self.lin.weight, self.lin.bias, self.activation)
         return score_and_pass(x, edge_index, *scorer, dropout, self.symmetric, term)
 
     def _score_by_module(
@@ -155,6 +119,5 @@ class EdgeScorer(torch.nn.Module):
         if isinstance(raw, Tensor) and raw.dim() == 2 and raw.size(1) == 1:
             raw = raw.squeeze(1)
         check_activated(raw, x[:, 0][edge_index[0]], "scorer")
-        raw = raw if self.offset is None else raw - self.offset.to(raw.dtype)
         raw = torch.nn.functional.dropout(raw, dropout) if dropout else raw
         return self.activation(raw.to(torch.promote_types(x.dtype, torch.float32)))

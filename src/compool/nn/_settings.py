@@ -52,11 +52,10 @@ def check_budget(
     quantile: float | None,
     ratio: float | None,
     max_size: int | None,
-    target_ratio: float | None = None,
     ratio_name: str = "ratio",
 ) -> None:
     """There may be at most one budget, and no threshold beside a budget that replaces it."""
-    given = {"quantile": quantile, ratio_name: ratio, "max_size": max_size, "target_ratio": target_ratio}
+    given = {"quantile": quantile, ratio_name: ratio, "max_size": max_size}
     chosen = [f"{name}={value}" for name, value in given.items() if value is not None]
     if len(chosen) > 1:
         raise ValueError(f"choose one of {', '.join(given)}; got {' and '.join(chosen)}")
@@ -66,8 +65,6 @@ def check_budget(
         raise ValueError(f"quantile must lie in 0..1, got {quantile}")
     if ratio is not None and not 0 < ratio <= 1:
         raise ValueError(f"{ratio_name} must be above 0 and at most 1, got {ratio}")
-    if target_ratio is not None and not 0 < target_ratio < 1:
-        raise ValueError(f"target_ratio must be above 0 and below 1, got {target_ratio}")
     if max_size is not None and not (isinstance(max_size, int) and max_size >= 1):
         raise ValueError(f"max_size must be a whole number, at least 1; got {max_size}")
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from compool import ops
-from compool.nn._scorer import EdgeScorer, Scorer, move_offset
+from compool.nn._scorer import EdgeScorer, Scorer
 from compool.nn._settings import (
     Score,
     check_budget,
@@ -58,9 +58,6 @@ class ComponentPooling(EdgeScorer):
             :func:`~compool.ops.select_ratio`.
         max_size: how many nodes a supernode may have: the edges above the threshold are merged highest scores first,
             as far as no supernode gets larger; see :func:`~compool.ops.select_max_size`.
-        target_ratio: keep this share of the nodes on average: a running threshold on raw scores, the `offset`, moves a
-            little in each training step, down if too many nodes were kept and up if too few. In evaluation it is
-            fixed. So a layer neither merges nothing nor everything, while single graphs may differ.
         edge_dim: size of each edge's features, which the score then sees too, :math:`\psi(x_i, x_j, e_{ij})`.
         edge_reduce: what the features of an edge between supernodes are made of: the ``"sum"``, ``"mean"`` or ``"max"``
             of those of the edges that it stands for; or their ``"multiplicity"``: how many there are, where each edge
@@ -98,7 +95,6 @@ class ComponentPooling(EdgeScorer):
         edge_reduce: str = "sum",
         scorer: Scorer = "linear",
         reduce: str = "score",
-        target_ratio: float | None = None,
     ) -> None:
         super().__init__(in_channels, score, symmetric, edge_dim, scorer)
         if weights not in ("merged", "all"):
@@ -109,7 +105,7 @@ class ComponentPooling(EdgeScorer):
             raise ValueError(f"edge_reduce must be one of {', '.join(map(repr, _REDUCES))}; got {edge_reduce!r}")
         if edge_dim is not None and edge_reduce == "multiplicity":
             raise ValueError(f"edge_reduce='multiplicity' is for edges without features, but edge_dim is {edge_dim}")
-        check_budget(threshold, quantile, ratio, max_size, target_ratio)
+        check_budget(threshold, quantile, ratio, max_size)
         check_reduce(reduce, weights, self.score, threshold, quantile is not None or ratio is not None)
         if isinstance(scorer, str):
             check_scorer(scorer, reduce)
@@ -121,11 +117,6 @@ class ComponentPooling(EdgeScorer):
         self.dropout = dropout
         self.self_loops = self_loops
         self.edge_reduce = edge_reduce
-        self.target_ratio = target_ratio
-        if target_ratio is not None:
-            self.offset = torch.zeros(1)
-            self.register_buffer("gain", torch.ones(1))
-            self.register_buffer("last", torch.zeros(1))
         self._per_member = False  # divide features by the number of members before they are rounded
         self._num_idle_steps, self._idle_state, self._has_warned = 0, "", False
 
@@ -153,7 +144,7 @@ class ComponentPooling(EdgeScorer):
                 x,
                 edge_index,
                 self.lin.weight,
-                self.lin.bias if self.offset is None else self._bias,
+                self.lin.bias,
                 batch,
                 str(self.score),
                 self.threshold,
@@ -180,12 +171,8 @@ class ComponentPooling(EdgeScorer):
         return self._observed(pooled, num_nodes) if self.training else pooled
 
     def _observed(self, pooled: Pooled, num_nodes: int) -> Pooled:
-        """Move the running threshold, and notice training steps in which nothing merges, or everything."""
+        """Warn once if the layer merges nothing, or everything, for many training steps: then it does not learn."""
         num_supernodes = pooled.x.size(0)
-        if self.target_ratio is not None and self.offset is not None:
-            with torch.no_grad():
-                missing = torch.full_like(self.offset, self.target_ratio - num_supernodes / max(num_nodes, 1))
-                move_offset(self.offset, self.gain, self.last, missing)
         if not torch.compiler.is_compiling():
             state = "nothing" if num_supernodes == num_nodes else "everything" if not pooled.edge_index.size(1) else ""
             self._num_idle_steps = self._num_idle_steps + 1 if state and state == self._idle_state else 1
@@ -287,7 +274,6 @@ class ComponentPooling(EdgeScorer):
         settings += ["self_loops=True"] if self.self_loops else []
         budgets = {"quantile": self.quantile, "ratio": self.ratio, "max_size": self.max_size}
         settings += [f"{name}={value:g}" for name, value in budgets.items() if value is not None]
-        settings += [f"target_ratio={self.target_ratio:g}"] if self.target_ratio is not None else []
         settings += [f"edge_dim={self.edge_dim}"] if self.edge_dim is not None else []
         settings += [f"edge_reduce={self.edge_reduce}"] if self.edge_reduce != "sum" else []
         settings += ["scorer=similarity"] if self.similarity is not None else []
@@ -311,5 +297,4 @@ def component_pooling(settings: "NetworkSettings", in_channels: int) -> Componen
         ratio=settings.merge_ratio,
         scorer=settings.scorer,
         reduce=settings.reduce,
-        target_ratio=settings.target_ratio,
     )

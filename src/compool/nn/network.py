@@ -72,7 +72,6 @@ class Network(torch.nn.Module):
         scorer: of component pooling: ``"linear"``, ``"similarity"``, whose scores are cut off at ±1 instead of tanh, or
             ``"random"``.
         reduce: of component pooling: ``"score"``, ``"sum"``, ``"mean"`` or ``"graded"``.
-        target_ratio: of component pooling: the share of nodes to keep on average.
         merge_ratio: of component pooling: its `ratio`, the share of each graph's nodes to leave, in place of a
             threshold.
         quantile: of component pooling, in place of a threshold.
@@ -103,7 +102,6 @@ class Network(torch.nn.Module):
         squash: bool = False,
         scorer: str = "linear",
         reduce: str = "score",
-        target_ratio: float | None = None,
         merge_ratio: float | None = None,
         quantile: float | None = None,
         outputs: int | None = None,
@@ -124,7 +122,6 @@ class Network(torch.nn.Module):
             squash,
             scorer,
             reduce,
-            target_ratio,
             merge_ratio,
             quantile,
             outputs,

@@ -40,7 +40,6 @@ class NetworkSettings:
     squash: bool = False
     scorer: str = "linear"
     reduce: str = "score"
-    target_ratio: float | None = None
     merge_ratio: float | None = None
     quantile: float | None = None
     outputs: int | None = None
@@ -63,7 +62,7 @@ class NetworkSettings:
             check_threshold("tanh", self.threshold)
             if self.weights not in ("merged", "all"):
                 raise ValueError(f"weights must be 'merged' or 'all', got {self.weights!r}")
-            check_budget(self.threshold, self.quantile, self.merge_ratio, None, self.target_ratio, "merge_ratio")
+            check_budget(self.threshold, self.quantile, self.merge_ratio, None, "merge_ratio")
             check_scorer(self.scorer, self.reduce)
             has_budget = self.quantile is not None or self.merge_ratio is not None
             check_reduce(self.reduce, self.weights, "tanh", self.threshold, has_budget)

@@ -11,13 +11,9 @@ from compool.replicas.layers import (
     StackedSAGEConv,
     readout,
 )
-from compool.replicas.pooling import (
-    StackedComponentPooling,
-    StackedEdgePooling,
-    StackedSAGPooling,
-    StackedTopKPooling,
-)
+from compool.replicas.pooling import StackedComponentPooling, StackedEdgePooling
 from compool.replicas.stack import GINStack, NetworkStack, Output, stack
+from compool.replicas.top_k import StackedSAGPooling, StackedTopKPooling
 from compool.replicas.union import Graphs, Union
 
 __all__ = [

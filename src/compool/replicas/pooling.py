@@ -1,4 +1,4 @@
-"""Stacked pooling layers: see `layers`. A pooling layer returns the features of the coarse union, and that union."""
+"""Stacked layers that pool by edges: see `layers`. They return the features of the coarse union, and that union."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -8,11 +8,10 @@ from torch import Tensor
 from torch.nn import Module
 
 from compool import ops
-from compool.nn._scorer import move_offset
 from compool.nn._settings import highest_score
 from compool.replicas import kernels
 from compool.replicas.budgets import coarsen_by_quantile, coarsen_by_ratio
-from compool.replicas.layers import StackedLinear, add, multiply, require_equal_settings, require_settings, stacked
+from compool.replicas.layers import StackedLinear, multiply, require_equal_settings, require_settings
 from compool.replicas.scorers import StackedRandomScore, StackedSimilarity
 from compool.replicas.union import Union
 
@@ -66,15 +65,10 @@ class StackedComponentPooling(_Scorer):
     """R of :class:`compool.ComponentPooling`; threshold and dropout may differ."""
 
     threshold: Tensor
-    offset: Tensor
-    gain: Tensor
-    last: Tensor
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__(layers)
-        require_equal_settings(
-            layers, "score", "weights", "symmetric", "self_loops", "reduce", "quantile", "ratio", "target_ratio"
-        )
+        require_equal_settings(layers, "score", "weights", "symmetric", "self_loops", "reduce", "quantile", "ratio")
         require_settings(layers, max_size=None, edge_dim=None, scorer=None)
         layer = layers[0]
         self.activation, self.weights, self.reduce = layer.activation, layer.weights, layer.reduce
@@ -88,26 +82,12 @@ class StackedComponentPooling(_Scorer):
         self.symmetric, self.self_loops = layer.symmetric, layer.self_loops
         self.common_threshold = layer.threshold if len({layer.threshold for layer in layers}) == 1 else None
         self.register_buffer("threshold", torch.tensor([layer.threshold for layer in layers]), persistent=False)
-        self.target_ratio = layer.target_ratio
-        if self.target_ratio is not None:
-            for name in ("offset", "gain", "last"):
-                self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
 
     def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
         """[E]."""
-        term = None
-        if self.similarity is not None or self.random is not None:
-            term = cast(Tensor, self.similarity(x, union) if self.similarity else cast(Module, self.random)(union))
-        if self.target_ratio is not None:
-            offset = self.offset.squeeze(1).index_select(0, union.edge_replica)
-            term = -offset if term is None else term - offset
-        return self.dropped(x, union, key, term) if self.random is None else cast(Tensor, term).to(x.dtype)
-
-    @torch.no_grad()
-    def _move_offset(self, before: Tensor, after: Tensor) -> None:
-        """Move each replica's running threshold, from its nodes before and after pooling [R]."""
-        missing = (self.target_ratio - after / before.clamp(min=1)) * (before > 0)
-        move_offset(self.offset, self.gain, self.last, missing.to(self.offset.dtype).unsqueeze(1))
+        if self.random is not None:
+            return cast(Tensor, self.random(union)).to(x.dtype)
+        return self.dropped(x, union, key, None if self.similarity is None else self.similarity(x, union))
 
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
@@ -122,10 +102,7 @@ class StackedComponentPooling(_Scorer):
         else:
             x = ops.merge_all(x, edge_score, union.edge_index, union.counted, parts)
         row_ptr = coarse.row_ptr if isinstance(coarse, kernels.PaddedCoarse) else None
-        coarse_union = union.coarse(coarse.edge_index, parts.first, self.self_loops, row_ptr)
-        if self.training and self.target_ratio is not None:
-            self._move_offset(union.ptr.diff(), coarse_union.ptr.diff())
-        return x, coarse_union
+        return x, union.coarse(coarse.edge_index, parts.first, self.self_loops, row_ptr)
 
     def _coarsen(self, edge_score: Tensor, union: Union) -> kernels.PaddedCoarse | ops.Coarse:
         if self.quantile is None and self.ratio is None:
@@ -196,106 +173,3 @@ class StackedEdgePooling(_Scorer):
         x, _ = ops.merge_pairs(x, edge_score, edge_index, parts)
         edges = ops.connect(edge_index, parts, self_loops=True, input_loops=True)
         return x, union.coarse(edges, parts.first, looped=True)
-
-
-class _Select(Module):
-    """The scores of R of PyG's ``SelectTopK``: a projection on a unit vector."""
-
-    def __init__(self, layers: Sequence[Any]) -> None:
-        super().__init__()
-        self.weight = stacked(layer.weight for layer in layers)
-
-    def forward(self, x: Tensor, union: Union) -> Tensor:
-        """[N, d] to [N]."""
-        direction = self.weight / self.weight.norm(dim=2, keepdim=True)
-        return multiply(x, direction, union).squeeze(1).tanh()
-
-
-class StackedTopKPooling(Module):
-    """R of :class:`torch_geometric.nn.TopKPooling`; nodes stay in order, and of equal scores the first are kept."""
-
-    def __init__(self, layers: Sequence[Any]) -> None:
-        super().__init__()
-        self._select(layers)
-
-    def _select(self, layers: Sequence[Any]) -> None:
-        require_settings(layers, min_score=None, multiplier=1.0)
-        require_settings([layer.select for layer in layers], act=torch.nn.Tanh)
-        require_equal_settings(layers, "ratio")
-        self.ratio = layers[0].ratio
-        self.select = _Select([layer.select for layer in layers])
-
-    def score(self, x: Tensor, union: Union) -> Tensor:
-        """The score of each node [N]."""
-        return cast(Tensor, self.select(x, union))
-
-    def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
-        """The features of the nodes that are kept, times their scores, and their union; nothing is random."""
-        score, graphs = self.score(x, union), union.graph_ptr.size(0) - 1
-        max_nodes = int(self.ratio * 1.000001 * x.size(0)) + graphs + 1 if self.ratio < 1 else int(self.ratio) * graphs
-        return _induced(x, score, union, _highest(score.detach(), union, self.ratio), max_nodes)
-
-
-class StackedSAGPooling(StackedTopKPooling):
-    """R of :class:`torch_geometric.nn.SAGPooling` with a ``GraphConv``."""
-
-    def __init__(self, layers: Sequence[Any]) -> None:
-        Module.__init__(self)
-        if not hasattr(layers[0].gnn, "lin_rel"):  # of PyG's GraphConv, and of its parameters in `initial`
-            raise ValueError(f"SAGPooling must have GNN=GraphConv, got {type(layers[0].gnn).__name__}")
-        names = ("lin_rel", "lin_root")
-        self.gnn = torch.nn.ModuleDict(
-            {name: StackedLinear([getattr(layer.gnn, name) for layer in layers]) for name in names}
-        )
-        self._select(layers)
-
-    def score(self, x: Tensor, union: Union) -> Tensor:
-        """The score of each node [N]."""
-        others, own = (cast(StackedLinear, self.gnn[name]) for name in ("lin_rel", "lin_root"))
-        both = multiply(x, torch.cat([others.weight, own.weight], 1), union)
-        attention = kernels.propagate(both[:, :1].contiguous(), union.row_ptr, union.edge_index[1]) + both[:, 1:]
-        return cast(Tensor, self.select(add(attention, cast(Tensor, others.bias), union), union))
-
-
-def _highest(score: Tensor, union: Union, ratio: float) -> Tensor:
-    """Mask [N] of the nodes with the highest scores: `ratio` of each graph, rounded up; from 1 on, that many nodes."""
-    zeros = score.new_zeros(score.size(0), dtype=torch.long)
-    graph = torch.searchsorted(union.graph_ptr, torch.arange(score.size(0), device=score.device), right=True) - 1
-    order = score.argsort(descending=True, stable=True)
-    order = order[graph[order].argsort(stable=True)]  # by graph, then by score
-    position = zeros.index_copy(0, order, torch.arange(score.size(0), device=score.device))
-    start = union.graph_ptr[graph]
-    sizes = union.graph_ptr.diff()
-    num_kept = (sizes * float(ratio)).ceil() if ratio < 1 else torch.full_like(sizes, int(ratio))
-    num_kept = torch.nn.functional.pad(num_kept, (0, 1))  # padding nodes belong to no graph and are not kept
-    return position - start < num_kept[graph]
-
-
-def _induced(x: Tensor, score: Tensor, union: Union, keep: Tensor, max_nodes: int) -> tuple[Tensor, Union]:
-    """Features, times scores, and union of the nodes in the mask `keep` [N], in order; at most `max_nodes`."""
-    num_nodes, (source, target) = keep.size(0), union.edge_index.long()
-    new_id = torch.cumsum(keep, 0) - 1
-    stays = keep[source] & keep[target]
-    if union.padded:
-        stays &= union.is_edge
-        capacity = min(max_nodes, num_nodes)
-        to = torch.where(keep, new_id, capacity)
-        nodes = torch.arange(num_nodes, device=x.device)
-        first = new_id.new_full((capacity + 1,), num_nodes).index_copy(0, to, nodes)[:-1]
-        filler = torch.arange(capacity, device=x.device)  # padding reads rows all over `x`, times zero
-        member = torch.where(first < num_nodes, first, filler)
-        weight = torch.where(first < num_nodes, score.index_select(0, member), 0)
-    else:
-        first = member = keep.nonzero().squeeze(1)
-        weight = score.index_select(0, member)
-    x = ops.row_sum(x, weight, member, torch.arange(first.size(0), device=x.device), first.size(0))
-    before = torch.nn.functional.pad(torch.cumsum(stays, 0), (1, 0))
-    ends = torch.stack([new_id[source], new_id[target]]).to(union.edge_index.dtype)
-    if union.padded:
-        capacity = ends.size(1)
-        to = torch.where(stays, before[1:] - 1, capacity)
-        edges = ends.new_zeros(2, capacity + 1).index_copy(1, to, ends)[:, :-1]
-    else:
-        edges = ends[:, stays]
-    rows = before[union.row_ptr[torch.nn.functional.pad(first, (0, 1), value=num_nodes)]]
-    return x, union.coarse(edges, first, union.looped, rows)

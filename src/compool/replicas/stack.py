@@ -11,7 +11,7 @@ from torch.nn import Module, ModuleList
 
 from compool import ops
 from compool.nn.settings import CONVOLUTIONS, POOLINGS, GINSettings, NetworkSettings
-from compool.replicas import kernels, layers, pooling
+from compool.replicas import kernels, layers, pooling, top_k
 from compool.replicas.layers import multiply, readout, stacked
 from compool.replicas.union import Union
 
@@ -23,8 +23,8 @@ _STACKED: dict[str, type[Module]] = {
     "N": layers.StackedLinear,
     "P": pooling.StackedComponentPooling,
     "E": pooling.StackedEdgePooling,
-    "T": pooling.StackedTopKPooling,
-    "A": pooling.StackedSAGPooling,
+    "T": top_k.StackedTopKPooling,
+    "A": top_k.StackedSAGPooling,
 }
 
 

@@ -1,8 +1,6 @@
 """Train a stack of networks, each replica on its own split, with its own random stream."""
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import torch
@@ -14,16 +12,17 @@ from compool.ops import fold
 from compool.ops._dispatch import has_kernels
 from compool.replicas.adam import SGD, Adam, StackOptimizer
 from compool.replicas.captured import copy_into
-from compool.replicas.held_out import HeldOut, evaluate_all, evaluation_size
+from compool.replicas.held_out import evaluate_all, evaluation_size
 from compool.replicas.learner import ORDER_KEY, CapturedStep, Evaluation, Learner
 from compool.replicas.losses import Loss, balanced_weights
 from compool.replicas.schedules import factors, plateau_factor
 from compool.replicas.single import SingleLearner
 from compool.replicas.stack import GINStack, NetworkStack
+from compool.replicas.trained import Curves as Curves
+from compool.replicas.trained import Trained as Trained
+from compool.replicas.trained import num_epochs as num_epochs
+from compool.replicas.trained import record_epoch, resume, saved_state, stopped_replicas
 from compool.replicas.union import Capacity, Graphs
-
-_log = logging.getLogger(__name__)
-BEST_FIELDS = ("epoch", "validation", "test", "improved")  # fields of Trained that epochs change
 
 
 class TrainingSettings(NamedTuple):
@@ -56,41 +55,6 @@ class TrainingSettings(NamedTuple):
     """The largest norm of a replica's gradient; 0: any."""
     patience: int = 0
     """A replica stops after this many epochs without a better validation metric; 0: never."""
-
-
-@dataclass
-class Curves:
-    """What was measured in each epoch: one row per epoch, one column per replica."""
-
-    loss: list[Tensor] = field(default_factory=list)
-    validation: list[Tensor] = field(default_factory=list)
-    validation_loss: list[Tensor] = field(default_factory=list)
-    test: list[Tensor] = field(default_factory=list)
-    kept: list[Tensor] = field(default_factory=list)
-    """The share of nodes kept after each pooling layer, on the validation graphs [R, levels]."""
-
-
-@dataclass
-class Trained:
-    """The result of the training of R replicas."""
-
-    curves: Curves
-    failed: Tensor
-    """Mask [R] of the replicas that were stopped because their loss or weights were no longer finite."""
-    epoch: Tensor
-    """The epoch, from 1, with the best validation metric, the later of equals [R]; -1 if there is none."""
-    validation: Tensor
-    """The validation metric of that epoch [R]."""
-    test: Tensor
-    """The test metric of that epoch [R]."""
-    improved: Tensor
-    """The first epoch with that validation metric [R]; -1 if there is none."""
-    weights: dict[str, Tensor] = field(default_factory=dict)
-    """The parameters and buffers of each network at that epoch, by name [R, *]."""
-    logits: dict[str, Tensor] = field(default_factory=dict)
-    """What each network returned at that epoch for the validation and test graphs, padded [R, n, outputs]."""
-    num_repeated: int = 0
-    """How many epochs were repeated: see :class:`~compool.replicas.learner.CapturedStep`."""
 
 
 def train(
@@ -174,10 +138,10 @@ def train_learner(
     weights = {name: tensor.clone() for name, tensor in learner.weights.items()}
     best = Trained(Curves(), learner.failed, none, worst, none, none, weights)
     num_graphs = (train_ids >= 0).sum(1).clamp(min=1)
-    done = _resume(learner, best, start) if start else 0
+    done = resume(learner, best, start) if start else 0
     rates = factors(settings.schedule, settings.epochs, settings.halve)
     for epoch in range(done + 1, settings.epochs + 1):
-        stopped = _stopped(best, epoch, settings.patience)
+        stopped = stopped_replicas(best, epoch, settings.patience)
         if settings.patience and bool((stopped | learner.failed).all()):
             break
         rate: float | Tensor = rates[epoch - 1]
@@ -205,62 +169,17 @@ def train_learner(
             part if settings.score is None else part.scored(settings.score, ids, graphs.y)
             for part, ids in zip(measured, held_out, strict=True)
         )
-        _record(best, learner.weights, epoch, learner.loss / num_graphs, validation, test, settings.higher, stopped)
+        record_epoch(
+            best, learner.weights, epoch, learner.loss / num_graphs, validation, test, settings.higher, stopped
+        )
         for captured in captured_steps:
             captured.shrink_capacity()
         if save is not None and epoch < settings.epochs:
-            save(epoch, lambda: _saved(learner, best))
+            save(epoch, lambda: saved_state(learner, best))
         if on_epoch is not None:
             on_epoch(epoch, best.curves)
     best.epoch = best.epoch.long()
     return best
-
-
-def num_epochs(trained: Trained, replica: int, patience: int) -> int:
-    """How many epochs a replica took part in."""
-    epochs = len(trained.curves.loss)
-    return min(epochs, max(int(trained.improved[replica]), 0) + patience) if patience else epochs
-
-
-def _stopped(best: Trained, epoch: int, patience: int) -> Tensor:
-    """Which replicas take no part in an epoch any more, as they did not improve for `patience` epochs; mask [R]."""
-    if not patience:
-        return torch.zeros_like(best.failed)
-    return epoch - 1 - best.improved.clamp(min=0) >= patience
-
-
-def _saved(learner: Learner | SingleLearner, best: Trained) -> dict[str, Tensor]:
-    """Everything that is needed to resume after an epoch."""
-    saved = {f"state.{index}": tensor for index, tensor in enumerate(learner.state)}
-    saved |= {f"best.{name}": getattr(best, name) for name in BEST_FIELDS}
-    saved |= {f"weights.{name}": tensor for name, tensor in best.weights.items()}
-    saved |= {f"logits.{name}": tensor for name, tensor in best.logits.items()}
-    saved |= {f"curves.{curve.name}": torch.stack(getattr(best.curves, curve.name)) for curve in fields(Curves)}
-    return {name: tensor.detach().cpu() for name, tensor in saved.items()}
-
-
-def _resume(learner: Learner | SingleLearner, best: Trained, saved: Mapping[str, Tensor]) -> int:
-    """Restore what was saved. Returns the number of completed epochs, 0 if the saved state does not fit."""
-    state = learner.state
-    wanted = {f"state.{index}": tensor for index, tensor in enumerate(state)}
-    wanted |= {f"best.{name}": best.epoch for name in BEST_FIELDS}
-    wanted |= {f"weights.{name}": tensor for name, tensor in best.weights.items()}
-    curves = {curve.name: saved.get(f"curves.{curve.name}", torch.empty(0)) for curve in fields(Curves)}
-    logits = {name: saved.get(f"logits.{name}", torch.empty(0)) for name in ("validation", "test")}
-    fits = len(saved) == len(wanted) + len(curves) + len(logits) and len({len(curve) for curve in curves.values()}) == 1
-    if not fits or any(
-        name not in saved or saved[name].shape != tensor.shape or saved[name].dtype != tensor.dtype
-        for name, tensor in wanted.items()
-    ):
-        _log.warning("the saved state does not fit these networks; restarting")
-        return 0
-    copy_into(state, [saved[f"state.{index}"] for index in range(len(state))])
-    for name in BEST_FIELDS:
-        setattr(best, name, saved[f"best.{name}"].to(learner.keys.device))
-    copy_into(best.weights.values(), [saved[f"weights.{name}"] for name in best.weights])
-    best.logits = {name: tensor.to(learner.keys.device) for name, tensor in logits.items()}
-    best.curves = Curves(**{name: list(curve) for name, curve in curves.items()})
-    return len(best.curves.loss)
 
 
 def _can_capture(stack: NetworkStack | GINStack, graphs: Graphs) -> bool:
@@ -303,32 +222,3 @@ def _shuffled(ids: Tensor, keys: Tensor) -> Tensor:
     random = fold(keys.unsqueeze(1), columns) >> 1  # below 2⁶²
     order = random.masked_fill(ids < 0, torch.iinfo(torch.long).max).argsort(dim=1, stable=True)
     return ids.gather(1, order)
-
-
-def _record(
-    best: Trained,
-    weights: Mapping[str, Tensor],
-    epoch: int,
-    loss: Tensor,
-    validation: HeldOut,
-    test: HeldOut,
-    higher: bool,
-    stopped: Tensor,
-) -> None:
-    """Record an epoch, and update the best one. Replicas that have stopped have no numbers any more."""
-    metric, failed = validation.metric, best.failed | stopped
-    rows = {"loss": loss, "validation": metric, "validation_loss": validation.loss, "test": test.metric}
-    for name, values in rows.items():
-        getattr(best.curves, name).append(values.masked_fill(failed, torch.nan).cpu())
-    best.curves.kept.append(validation.kept.cpu())
-    improved = (metric > best.validation if higher else metric < best.validation) & ~failed
-    better = (improved | (metric == best.validation)) & ~failed
-    best.improved = torch.where(improved, float(epoch), best.improved)
-    best.epoch = torch.where(better, float(epoch), best.epoch)
-    best.validation = torch.where(better, metric, best.validation)
-    best.test = torch.where(better, test.metric, best.test)
-    for name, kept in best.weights.items():  # nothing is copied to the host
-        torch.where(better.view(-1, *[1] * (kept.dim() - 1)), weights[name], kept, out=kept)
-    for name, part in (("validation", validation), ("test", test)):
-        before = best.logits.get(name, part.logits)
-        best.logits[name] = torch.where(better.view(-1, 1, 1), part.logits, before)

@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 from compool.data import paper
 from compool.report.pick import BEST, missing_data, remedy, require_metric, require_rule, run_at_epoch
 from compool.report.same_data import separate_data
-from compool.report.statistics import SIGNIFICANCE, TEST_TO_TRAIN, Comparison, Summary, compare, holm, summarize, t_test
+from compool.report.statistics import (
+    SIGNIFICANCE,
+    TEST_TO_TRAIN,
+    Comparison,
+    Corrected,
+    Summary,
+    compare,
+    corrected_t_test,
+    holm,
+    summarize,
+)
 from compool.study.metrics import METRICS, Metric, chosen_metric
 from compool.study.recipe import METHODS, REPLACEMENTS
 from compool.study.store import Run
@@ -125,18 +135,17 @@ class Row:
     @cached_property
     def best(self) -> tuple[str, ...]:
         """The method that is significantly better than every other, or those not significantly different from the best,
-        by the paper's t-test; empty if there is nothing to compare.
+        by the corrected resampled t-test of paired splits; empty if there is nothing to compare.
         """
-        accuracies = {method: result.accuracy for method, result in self.results.items() if result.accuracy is not None}
-        if len(accuracies) < 2:
+        means = {method: result.accuracy.mean for method, result in self.results.items() if result.accuracy is not None}
+        if len(means) < 2:
             return ()
-        choose = max if self.metric.higher else min
-        top = choose(accuracies.values(), key=lambda accuracy: accuracy.mean)
-        p_values = {method: t_test(accuracy, top) for method, accuracy in accuracies.items()}
-        if any(p_value is None for p_value in p_values.values()):
+        top = (max if self.metric.higher else min)(means, key=lambda method: means[method])
+        tests = {method: _corrected(self.results[top], self.results[method]) for method in means if method != top}
+        if any(test is None for test in tests.values()):
             return ()
-        ties = {method for method, p in p_values.items() if p is not None and p >= SIGNIFICANCE}
-        return tuple(method for method in accuracies if accuracies[method] is top or method in ties)
+        ties = {method for method, test in tests.items() if test and test.p_value >= SIGNIFICANCE}
+        return tuple(method for method in means if method == top or method in ties)
 
 
 @dataclass(frozen=True)
@@ -150,6 +159,8 @@ class Study:
     """Runs in the store."""
     pick: str = BEST
     """Which epoch of a training counts."""
+    general: tuple[str, ...] = ()
+    """The warnings that are not about rows."""
     sweeps: tuple[Any, ...] = ()
     """Of :class:`~compool.report.sweeps.Sweep`: the settings that were tried."""
 
@@ -243,10 +254,11 @@ def collect(runs: Iterable[Run], pick: str = BEST, metric: str = "") -> Study:
     ordered = tuple(Row(dataset, recipe, results) for (dataset, recipe), results in rows.items())
     present = {method for row in ordered for method in row.results}
     methods = tuple(sorted(present | set(METHODS), key=_method_order)) if ordered else METHODS
-    return Study(ordered, methods, (*warnings, *_gaps(ordered, methods), *_mixed(ordered)), num_runs, pick)
+    general = (*warnings, *_mixed(ordered))
+    return Study(ordered, methods, (*general, *gaps(ordered, methods)), num_runs, pick, general)
 
 
-def _gaps(rows: Sequence[Row], methods: Sequence[str]) -> Iterable[str]:
+def gaps(rows: Sequence[Row], methods: Sequence[str]) -> Iterable[str]:
     """Warnings about missing and failed runs."""
     without: dict[str, list[str]] = {}
     for row in rows:
@@ -285,6 +297,12 @@ def _pairs(ours: Result, theirs: Result) -> list[tuple[float, float]]:
     tests = ((run.test, their_test.get((run.replica, run.split_checksum))) for run in ours.done)
     scale = ours.metric.scale
     return [(scale * a, scale * b) for a, b in tests if a is not None and b is not None]
+
+
+def _corrected(first: Result, second: Result) -> Corrected | None:
+    """The corrected resampled t-test of two methods on the splits that both have."""
+    differences = [ours - theirs for ours, theirs in _pairs(first, second)]
+    return corrected_t_test(differences, _test_to_train(first, second))
 
 
 def _test_to_train(ours: Result, theirs: Result) -> float:

@@ -2,14 +2,14 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 from typing import Any
 
 from compool.report.formats import Cell, Table
-from compool.report.results import Result, Row, Study
+from compool.report.results import Result, Row, Study, gaps
 from compool.report.statistics import Summary, summarize
 from compool.report.tables import format_summary
 from compool.study.metrics import Metric
@@ -104,7 +104,16 @@ def find_sweeps(study: Study) -> tuple[Study, tuple[Sweep, ...]]:
         name = " ".join([base, *(f"{key}={setting_of(next(iter(best.values())), key)}" for key in constant)])
         rows.append(Row(dataset, f"{name}, best of {count}", best))
         rows += [replace(row, results=rest) for row in members if (rest := _without(row, made))]
-    return replace(study, rows=tuple(rows)), tuple(sweeps)
+    if not sweeps:
+        return study, ()
+    warnings = (*study.general, *gaps(rows, study.methods), *(text for sweep in sweeps for text in _failures(sweep)))
+    return replace(study, rows=tuple(rows), warnings=warnings), tuple(sweeps)
+
+
+def _failures(sweep: Sweep) -> Iterator[str]:
+    """A warning about failed runs of settings that are not the best, which rows do not show."""
+    if failed := sum(result.failed for result in sweep.results[1:]):
+        yield f"{sweep.title}: {failed} runs of other settings than the best failed; they are not counted."
 
 
 def _sweeps(dataset: str, base: str, keys: tuple[str, ...], members: Sequence[Row]) -> list[Sweep]:

@@ -68,7 +68,7 @@ def accuracy(study: Study) -> Table:
         measured, picked = "The metric on test graphs", picked.replace("validation accuracy", "validation metric")
     note = (
         f"{measured}, mean ± standard deviation over {runs}, {picked}. Bold: better than every other method here by "
-        f"the paper's t-test at {SIGNIFICANCE}; underlined: not significantly different from the best."
+        f"the corrected resampled t-test at {SIGNIFICANCE}; underlined: not significantly different from the best."
     )
     title = "Accuracy" if is_accuracy else "Test metric"
     texts = len(_name_columns(study)) + (not is_accuracy)

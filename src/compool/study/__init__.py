@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from compool.study.export import export_run
     from compool.study.kept import find_run
     from compool.study.logs import EpochLog, EpochRecord, LogWriter
-    from compool.study.model import Model, Predictions, load_model
+    from compool.study.model import load_model
     from compool.study.planning import Block, Resources, local_resources, plan
+    from compool.study.prediction import Model, Predictions
     from compool.study.training import train_block, train_here
     from compool.study.workers import execute, train_on_workers
 
@@ -49,8 +50,8 @@ __getattr__, __dir__ = lazy_names(
         "EpochLog": "compool.study.logs",
         "EpochRecord": "compool.study.logs",
         "LogWriter": "compool.study.logs",
-        "Model": "compool.study.model",
-        "Predictions": "compool.study.model",
+        "Model": "compool.study.prediction",
+        "Predictions": "compool.study.prediction",
         "Resources": "compool.study.planning",
         "execute": "compool.study.workers",
         "export_run": "compool.study.export",

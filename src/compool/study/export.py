@@ -16,7 +16,8 @@ from compool.data.names import Names
 from compool.study import planning
 from compool.study.kept import kept_network, recipe_of
 from compool.study.metrics import chosen_metric
-from compool.study.model import DESCRIPTION, FORMAT, SOURCE, WEIGHTS, Model
+from compool.study.model import DESCRIPTION, FORMAT, SOURCE, WEIGHTS
+from compool.study.prediction import Model
 from compool.study.runs import Run, decode_weights
 from compool.study.scoring import score
 
@@ -64,6 +65,7 @@ def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: 
             f"{named} was trained on other data of the name {graphs.name} (checksum {run.data_checksum}; those at hand "
             f"have {graphs.checksum})"
         )
+    names = _fitting(names, graphs)
     about: dict[str, Any] = {
         "format": FORMAT,
         "compool": compool.__version__,
@@ -87,9 +89,17 @@ def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: 
     else:
         network = kept_network(run, weights, features(graphs, recipe.features).width, graphs.num_classes)
         nn.save_network(network, folder / WEIGHTS, **notes)
+        (folder / SOURCE).unlink(missing_ok=True)  # of an earlier export
         about["weights_checksum"] = _checksum_of(folder / WEIGHTS)
     _write_text(folder / DESCRIPTION, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
     return folder
+
+
+def _fitting(names: Names, graphs: GraphSet) -> Names:
+    """The names of a set, without those that are not one per class or label."""
+    known = graphs.vocabulary
+    sizes = (known.num_classes, known.num_labels, known.num_edge_labels)
+    return Names(*(listed if len(listed) == size else () for listed, size in zip(names, sizes, strict=True)))
 
 
 def measured_score(model: Model, run: Run, graphs: GraphSet) -> float:

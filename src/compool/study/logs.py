@@ -1,29 +1,21 @@
-"""Logs of trainings, epoch by epoch: CSV, TensorBoard, or your own."""
+"""Logs of trainings, epoch by epoch: what a log receives."""
 
-import csv
-import json
 import logging
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from importlib.util import find_spec
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from compool.study.columns import escape_cell
 from compool.study.planning import Block
 from compool.study.recipe import Recipe
 
 if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
-
     from compool.replicas.trainer import Curves
 
 _log = logging.getLogger(__name__)
-MAX_LINE = 2**16  # bytes of a line of a CSV file
 
 
 @dataclass(frozen=True)
@@ -38,7 +30,7 @@ class EpochRecord:
     """From 1 to ``recipe.epochs``."""
     values: dict[str, float | list[float]]
     """By the names of the fields of :class:`compool.replicas.trainer.Curves`: ``loss``, ``validation``, ``test`` and
-    others; ``kept`` is a list with one share per pooling layer. NaN if the run has failed.
+    others; ``kept`` is a list with one share per pooling layer. A metric that is not defined is NaN.
     """
 
     @property
@@ -75,8 +67,8 @@ class EpochRecord:
 class EpochLog(Protocol):
     """Receives the epochs of a study; :class:`LogWriter` calls it, in the process that was started.
 
-    The epochs of a run come in order, those of several runs alternate. If a training resumes from a checkpoint, the
-    epochs since that checkpoint come again.
+    The epochs of a run come in order, those of several runs alternate. A run that has failed or stopped early has no
+    more epochs. If a training resumes from a checkpoint, the epochs since that checkpoint come again.
     """
 
     def on_epoch(self, record: EpochRecord) -> None:
@@ -140,143 +132,9 @@ class LogWriter:
 
 
 def epoch_records(block: Block, epoch: int, curves: "Curves") -> Iterator[EpochRecord]:
-    """The last row of the curves of a block, as one record per run."""
+    """The last row of the curves of a block, as one record per run that has not failed or stopped early."""
     rows = {field.name: getattr(curves, field.name)[-1].tolist() for field in fields(curves)}
     for index, (recipe, replica) in enumerate(zip(block.recipes, block.replicas, strict=True)):
         values = {name: row[index] for name, row in rows.items()}
-        yield EpochRecord(recipe, block.seed, replica, epoch, values)
-
-
-def require_logs(kinds: Sequence[str]) -> None:
-    """Raise a ValueError if a kind of log is unknown, or its package is missing.
-
-    Example:
-        >>> require_logs(["csv"])
-    """
-    for kind in kinds:
-        if kind not in LOG_KINDS:
-            raise ValueError(f"a log must be one of {', '.join(LOG_KINDS)}; got {kind!r}")
-    if "tensorboard" in kinds and find_spec("tensorboard") is None:
-        raise ValueError("the log tensorboard needs a package: pip install 'compool[tensorboard]'")
-
-
-def open_logs(kinds: Sequence[str], store: Path) -> LogWriter:
-    """Logs of some kinds of :data:`LOG_KINDS`, in the folder ``STORE-logs`` beside a study's file.
-
-    Example:
-        >>> with open_logs(["csv"], getfixture("tmp_path") / "study.sqlite") as writer:
-        ...     [type(log).__name__ for log in writer.logs]
-        ['CSVLog']
-    """
-    require_logs(kinds)
-    folder = log_folder(store)
-    if kinds:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ValueError(f"the folder of logs {folder} cannot be made: {error.strerror}") from None
-    return LogWriter([LOG_KINDS[kind](folder) for kind in dict.fromkeys(kinds)])
-
-
-def log_folder(store: Path) -> Path:
-    """The folder of a study's logs.
-
-    Example:
-        >>> log_folder(Path("results/study.sqlite")).as_posix()
-        'results/study-logs'
-    """
-    return store.with_name(f"{store.stem}-logs")
-
-
-class CSVLog:
-    """Appends to ``epochs.csv``, one line per run and epoch; ``kept`` is JSON.
-
-    After an interruption, the epochs since the last checkpoint appear twice: the later line counts.
-
-    Args:
-        folder: where to write.
-    """
-
-    KEY = ("dataset", "method", "recipe", "seed", "replica", "epoch")
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "epochs.csv"
-        _drop_partial_line(self.path)
-        self.file = self.path.open("a", encoding="utf-8", newline="")
-        self.writer = csv.writer(self.file)
-        self.columns: list[str] = []
-
-    def on_epoch(self, record: EpochRecord) -> None:
-        """Append a line."""
-        recipe = record.recipe
-        if not self.columns:
-            self.columns = list(record.values)
-            self._require_header([*self.KEY, *self.columns])
-        texts = [escape_cell(text) for text in (recipe.dataset, recipe.method, recipe.name)]
-        self.writer.writerow(
-            [*texts, record.seed, record.replica, record.epoch, *(_cell(record.values[name]) for name in self.columns)]
-        )
-        self.file.flush()
-
-    def _require_header(self, names: list[str]) -> None:
-        """Write the header of a new file; that of an older file must be the same."""
-        if not self.file.tell():
-            self.writer.writerow(names)
-            return
-        with self.path.open(encoding="utf-8", newline="") as file:
-            header = next(csv.reader(file))
-        if header != names:
-            raise OSError(f"{self.path} has other columns, of another version; move it away")
-
-    def close(self) -> None:
-        """Close the file."""
-        self.file.close()
-
-
-class TensorBoardLog:
-    """One folder per run, for ``tensorboard --logdir``; scalars by the names of :attr:`EpochRecord.scalars`.
-
-    Args:
-        folder: where to write.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.writers: dict[str, SummaryWriter] = {}
-
-    def on_epoch(self, record: EpochRecord) -> None:
-        """Write the scalars of an epoch. When a training resumes, TensorBoard drops what it had of later epochs."""
-        from torch.utils.tensorboard import SummaryWriter
-
-        name = record.run_name
-        if name not in self.writers:
-            self.writers[name] = SummaryWriter(str(self.folder / name), purge_step=record.epoch)
-        for tag, value in record.scalars.items():
-            self.writers[name].add_scalar(tag, value, record.epoch)
-        if record.epoch == record.recipe.epochs:
-            self.writers.pop(name).close()  # each has a thread
-
-    def close(self) -> None:
-        """Close all files."""
-        for writer in self.writers.values():
-            writer.close()
-        self.writers.clear()
-
-
-LOG_KINDS: dict[str, Callable[[Path], EpochLog]] = {"csv": CSVLog, "tensorboard": TensorBoardLog}
-"""The logs that ``compool run --log`` knows."""
-
-
-def _cell(value: float | list[float]) -> str:
-    if isinstance(value, list):
-        return json.dumps([round(share, 6) for share in value])
-    return f"{value:.6g}" if math.isfinite(value) else ""
-
-
-def _drop_partial_line(path: Path) -> None:
-    """Remove the last line of a file if it has no end, as a process was killed in the middle of it."""
-    if path.exists():
-        with path.open("rb+") as file:
-            start = max(0, path.stat().st_size - MAX_LINE)
-            file.seek(start)
-            file.truncate(start + file.read().rfind(b"\n") + 1)
+        if not math.isnan(values["loss"]):
+            yield EpochRecord(recipe, block.seed, replica, epoch, values)

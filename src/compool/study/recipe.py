@@ -33,7 +33,6 @@ IMPLIED: dict[str, Any] = {
     "shuffle": True,
     "scorer": "linear",
     "reduce": "score",
-    "target_ratio": None,
     "merge_ratio": None,
     "quantile": None,
     "own_network": "",
@@ -58,7 +57,7 @@ REPLACEMENTS = {"none": "", "topk": "T", "sag": "A", "edge": "E", "random": "P"}
 """
 _FOLDER = files("compool.study") / "recipes"
 _SCORING = ("weights", "symmetric", "threshold", "quantile", "scorer")
-_LETTERS = dict.fromkeys((*_SCORING, "reduce", "merge_ratio", "target_ratio"), "P") | {"ratio": "TA"}
+_LETTERS = dict.fromkeys((*_SCORING, "reduce", "merge_ratio"), "P") | {"ratio": "TA"}
 _NETWORK_KEYS = {"layers", "hidden", "readout", "dropout"} | {field.name for field in fields(NetworkSettings)}
 _WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
 
@@ -104,7 +103,6 @@ class Recipe:
     """Shuffle the graphs in each epoch."""
     scorer: str = "linear"
     reduce: str = "score"
-    target_ratio: float | None = None
     merge_ratio: float | None = None
     """The share of each graph's nodes that component pooling leaves, in place of a threshold."""
     quantile: float | None = None
@@ -268,12 +266,11 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
 
 
 def _random(recipe: Recipe) -> Recipe:
-    """The control of Mesquita et al. (2020): random edges merge, as many as leave the recipe's `target_ratio` of the
-    nodes on average or, without it, `merge_ratio` in each graph.
+    """The control of Mesquita et al. (2020): random edges merge until the share `merge_ratio` of the nodes is left.
 
     Scores no longer weigh features: Eq. 3 becomes a sum, and graded weights, which end in means, become a mean.
     """
-    if recipe.merge_ratio is None and recipe.target_ratio is None:
+    if recipe.merge_ratio is None:
         raise ValueError(
             "random needs merge_ratio, the share of nodes that the trained network keeps: --set merge_ratio=0.4, or "
             f"[{recipe.name}.random] in the recipe file of component on {recipe.dataset}"

@@ -1,0 +1,223 @@
+"""Random search, training options in recipes and commands, and the report of a sweep."""
+
+import math
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from compool import study
+from compool.cli import app
+from compool.report.figures import figures
+from compool.report.page import report_page
+from compool.report.results import collect
+from compool.report.sweeps import find_sweeps, responses, sweep_table
+from compool.study import own_network
+from tests.browser import PROGRAM, Browser
+from tests.study.blocks import CPU, planned, small
+from tests.study.test_own_network import NET
+from tests.study.test_store import example
+
+run = CliRunner()
+
+
+def test_draws_are_in_their_ranges_and_more_trials_keep_the_first() -> None:
+    ranges = ["lr=log:1e-4..1e-1", "dropout=0.1..0.5", "hidden=8..16", "batch=log:8..64", "readout=mean,sum"]
+    drawn = study.variants("component", "communities", settings=ranges, trials=60)
+    assert len(drawn) == 60
+    assert study.variants("component", "communities", settings=ranges, trials=20) == drawn[:20]
+    alone = study.variants("component", "communities", settings=ranges[:1], trials=20)
+    assert [one.lr for one in alone] == [one.lr for one in drawn[:20]]  # whatever else is drawn
+    assert study.variants("component", "communities", settings=ranges, trials=60, seed=1) != drawn
+    exponents = [math.log10(one.lr) for one in drawn]
+    assert -4 <= min(exponents) < -3 < -2 < max(exponents) <= -1
+    assert abs(sum(exponents) / 60 + 2.5) < 0.4  # evenly in the logarithm
+    assert {type(one.hidden) for one in drawn} == {type(one.batch) for one in drawn} == {int}
+    assert set(range(8, 17)) >= {one.hidden for one in drawn} >= {8, 16, 12}
+    assert all(8 <= one.batch <= 64 and 0.1 <= one.dropout <= 0.5 for one in drawn)
+    assert {one.readout for one in drawn} == {"mean", "sum"}
+    assert drawn[0].name == " ".join(
+        ["fast", *(f"{key}={getattr(drawn[0], key)}" for key in ("lr", "dropout", "hidden", "batch", "readout"))]
+    )
+
+
+@pytest.mark.usefixtures("few_graphs")
+def test_a_random_search_is_one_training_where_shapes_agree(tmp_path: Path) -> None:
+    ranges = ["lr=log:1e-3..1e-1", "dropout=0..0.5"]
+    drawn = study.variants("component", "communities", settings=ranges, trials=6, epochs=2, hidden=4)
+    (block,) = study.plan(drawn, 2, 0, tmp_path / "study.sqlite", resources=CPU)
+    assert len(block.replicas) == 12
+    assert len({one.settings["lr"] for one in study.train_block(block)}) == 6
+
+
+@pytest.mark.usefixtures("few_graphs")
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"optimizer": "sgd", "momentum": 0.5},
+        {"optimizer": "sgd", "clip": 0.01},
+        {"schedule": "cosine"},
+        {"schedule": "one_cycle"},
+        {"schedule": "plateau", "halve": 1},
+        {"schedule": "constant", "halve": 1},
+    ],
+    ids=lambda changes: " ".join(f"{key}={value}" for key, value in changes.items()),
+)
+def test_options_change_the_training(changes: dict[str, object], own: bool, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(NET)
+    method = f"{tmp_path / 'mine.py'}:Net" if own else "component"
+    plain, other = (small(method, epochs=4, lr=0.01, **more) for more in ({"halve": 2}, {"halve": 2} | changes))
+    assert plain.checksum != other.checksum
+    first, second = (study.train_block(planned(tmp_path / "s.sqlite", one, number=1)[0])[0] for one in (plain, other))
+    assert first.weights_checksum == second.weights_checksum
+    assert first.curves["loss"] != second.curves["loss"]
+    assert second.status == "done"
+
+
+@pytest.mark.usefixtures("few_graphs")
+@pytest.mark.parametrize("own", [False, True])
+def test_patience_saves_epochs(own: bool, tmp_path: Path) -> None:
+    """A run has the epochs that it took part in; the progress counts those that were saved as done."""
+    (tmp_path / "mine.py").write_text(NET)
+    method = f"{tmp_path / 'mine.py'}:Net" if own else "component"
+    store = tmp_path / "study.sqlite"
+    command = ["run", "--method", method, "--replicas", "2", "--epochs", "40", "--patience", "2", "--workers", "1"]
+    result = run.invoke(app, [*command, "--device", "cpu", "--no-report", "--store", str(store)])
+    assert result.exit_code == 0, result.stderr
+    for one in study.Store(store).runs():
+        curve = one.curves["validation"]
+        assert len(curve) == len(one.curves["loss"]) == len(one.curves["kept"]) == curve.index(max(curve)) + 1 + 2 < 40
+        assert one.epoch == max(epoch for epoch, value in enumerate(curve, 1) if value == max(curve))
+    assert (
+        run.invoke(app, [*command, "--dry-run", "--store", str(store)]).stdout.splitlines()[-1].startswith("0 trainin")
+    )
+
+
+def swept() -> list[study.Run]:
+    """A grid of two settings and two methods, with known means; test is the other way round."""
+    runs = []
+    for method, best in (("component", 0.01), ("gin", 0.1)):
+        for lr in (0.001, 0.01, 0.1):
+            for hidden in (8, 16):
+                validation = 0.9 - 0.1 * abs(math.log10(lr / best)) - 0.01 * (hidden == 16)
+                name = f"fast lr={lr} hidden={hidden} epochs=3"
+                about = {"recipe": name, "recipe_checksum": f"{method} {name}", "method": method}
+                settings = {"lr": lr, "hidden": hidden, "epochs": 3}
+                runs += [
+                    example(
+                        replica,
+                        validation=validation + 0.001 * replica,
+                        test=1 - validation,
+                        settings=settings,
+                        **about,
+                    )
+                    for replica in range(2)
+                ]
+    return runs
+
+
+def test_a_sweep_is_ranked_by_validation() -> None:
+    reported, (component, gin) = find_sweeps(collect(swept()))
+    assert (component.keys, component.recipe, len(component.results)) == (("lr", "hidden"), "fast", 6)
+    assert [point["settings"] for point in component.points[:2]] == [
+        {"lr": 0.01, "hidden": 8},
+        {"lr": 0.01, "hidden": 16},
+    ]
+    assert gin.points[0]["settings"] == {"lr": 0.1, "hidden": 8}
+    (row,) = reported.rows
+    assert row.title == "NCI1 (fast epochs=3, best of 6)"
+    assert [row.results[method].runs[0].settings["lr"] for method in ("component", "gin")] == [0.01, 0.1]
+    assert not any("lr=" in warning for warning in reported.warnings)
+    table = sweep_table(component)
+    assert table.header == ("rank", "lr", "hidden", "runs", "validation accuracy, %", "test accuracy, %")
+    assert [cell.text for cell in table.rows[0]] == ["1", "0.01", "8", "2", "90.0 ± 0.1", "10.0 ± 0.0"]
+    assert {cell.mark for cell in table.rows[0]} == {"bold"}
+    assert {cell.mark for cell in table.rows[1]} == {""}
+    means = responses(component)
+    assert [value for value, _ in means["lr"]] == [0.001, 0.01, 0.1]
+    assert [mean for _, mean in means["lr"]] == pytest.approx([79.55, 89.55, 79.55])
+    assert [mean for _, mean in means["hidden"]] == pytest.approx([250.15 / 3, 247.15 / 3])
+    assert "sweep-NCI1-component" in [name for name, _ in figures(reported, (component, gin))]
+
+
+def test_what_is_no_sweep_stays_as_it_is() -> None:
+    alone = [example(0, recipe="fast epochs=3", settings={"epochs": 3})]
+    reported, sweeps = find_sweeps(collect(alone))
+    assert (reported.rows[0].title, sweeps) == ("NCI1 (fast epochs=3)", ())
+
+
+def test_lower_errors_rank_first() -> None:
+    metrics = {"chosen": "mae", "task": "regression", "validation": {}, "test": {}}
+    runs = [
+        example(0, recipe=f"fast lr={lr}", recipe_checksum=str(lr), settings={"lr": lr}, validation=lr, metrics=metrics)
+        for lr in (2.0, 1.0, 3.0)
+    ]
+    (sweep,) = find_sweeps(collect(runs))[1]
+    assert [point["validation"] for point in sweep.points] == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="needs Chromium (Debian: apt-get install chromium)")
+def test_the_page_of_a_sweep(tmp_path: Path) -> None:
+    reported, sweeps = find_sweeps(collect(swept()))
+    path = tmp_path / "index.html"
+    path.write_text(report_page(reported, [], [], "study.sqlite", [], sweeps), encoding="utf-8")
+    with Browser(tmp_path / "browser") as browser:
+        browser.look()
+        browser.open(path)
+        browser.run("document.querySelector('nav a[href=\"#sweeps\"]').click()")
+        browser.wait("document.querySelector('.here').id === 'sweeps'")
+        assert browser.run("document.querySelectorAll('.here [data-setting]').length") == 4
+        assert browser.run("document.querySelectorAll('.here [data-setting=\"lr\"] circle.trial').length") == 12
+        assert browser.run("document.querySelectorAll('.here circle.best').length") == 4
+        assert browser.errors == []
+
+
+def test_own_arguments_are_settings_of_a_sweep(tmp_path: Path) -> None:
+    runs = [
+        example(
+            0,
+            method="Net",
+            recipe=f"fast width={width}",
+            recipe_checksum=str(width),
+            settings={"own_network": "a.py:Net", "arguments": f'{{"width": {width}}}'},
+            validation=width / 100,
+        )
+        for width in (8, 16)
+    ]
+    (sweep,) = find_sweeps(collect(runs))[1]
+    assert [point["settings"] for point in sweep.points] == [{"width": 16}, {"width": 8}]
+    assert own_network.class_name("a.py:Net") == sweep.method
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--set lr=log:1e-4..1e-1", "lr is a range, which needs --trials: how many values to draw"),
+        ("--set lr=1e-4..1e-1 --trials 0", "trials must be from 1 to 100,000, got 0"),
+        ("--set lr=1e-1..1e-4 --trials 3", "lr must be a range from low to high, got '1e-1..1e-4'"),
+        ("--set lr=log:0..1 --trials 3", "lr must be above 0 for a logarithmic range, got 'log:0..1'"),
+        ("--set lr=log:1 --trials 3", "lr must be a range such as log:1e-4..1e-1, got 'log:1'"),
+        ("--set lr=0.1 --trials 3", "--trials needs a setting to draw, such as --set lr=log:1e-4..1e-1"),
+        ("--trials 3", "--trials needs a setting to draw, such as --set lr=log:1e-4..1e-1"),
+        ("--set dropout=0..2 --trials 3", "dropout must be at least 0 and below 1, got"),
+        ("--set hidden=4.5..8.5 --trials 3", "hidden must be a whole number, got"),
+        ("--set layers=a..b --trials 3", "--trials needs a setting to draw"),
+        ("--patience -1", "patience must not be below 0, got -1"),
+        ("--set patience=1.5", "patience must be a whole number, got 1.5"),
+        ("--set clip=-1", "clip must not be below 0, got -1.0"),
+        (
+            "--set schedule=linear",
+            "schedule must be one of halving, constant, cosine, one_cycle, plateau; got 'linear'",
+        ),
+        ("--set optimizer=lion", "optimizer must be one of adam, adamw, sgd; got 'lion'"),
+        ("--set momentum=0.5", "momentum changes nothing in component on communities, whose optimizer is adamw"),
+        ("--set momentum=1 --set optimizer=sgd", "momentum must be at least 0 and below 1, got 1.0"),
+        ("--set readout=min", "readout must be one of 'mean', 'sum', 'max', 'saturating'; got 'min'"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(arguments: str, message: str) -> None:
+    result = run.invoke(app, ["run", "--method", "component", "--dry-run", *arguments.split()])
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith(f"compool: {message}")
+    assert result.stderr.count("\n") == 1
