@@ -138,6 +138,5 @@ def show_graph(
     for depth, level in enumerate(graph.levels, 1):
         nodes = len(level.cluster)
         print(f"level {depth}: {nodes} nodes, supernodes at threshold {level.threshold:g}: {level.num_supernodes}")
-    wrong = "" if graph.guess == graph.label else " (wrong)"
-    print(f"graph {index}: true class {graph.label}, predicted {graph.guess}{wrong}. {graph.about}")
+    print(f"Graph {graph.index}: {graph.verdict}. {graph.about}")
     print(target)
