@@ -151,7 +151,7 @@ def test_no_network(notes: dict[str, str] | None, tmp_path: Path) -> None:
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is a folder; name a file that save_network wrote"):
+    with pytest.raises(ValueError, match="is a folder; give a file that save_network wrote"):
         load_network(tmp_path)
 
 

@@ -198,8 +198,8 @@ def test_three_commands_and_a_kill(net: str, tmp_path: Path) -> None:
     process.kill()
     process.wait()
     dry = run.invoke(app, [*command, "--store", str(path), "--dry-run"]).stdout
-    assert "1 of them begun" in dry
-    assert "1 replicas on cpu, one at a time, 40 epochs" in dry
+    assert "(1 to resume)" in dry
+    assert "1 replica on cpu, one at a time, 40 epochs" in dry
     for store in (path, tmp_path / "whole.sqlite"):
         assert run.invoke(app, [*command, "--store", str(store)]).exit_code == 0
     resumed, whole = (list(study.Store(store).runs()) for store in (path, tmp_path / "whole.sqlite"))
