@@ -301,7 +301,7 @@ def test_a_loss_that_is_not_finite_fails_the_run(net: str, tmp_path: Path) -> No
         (
             NET.replace("class Net", "class gin"),
             "gin",
-            "{path}:gin has the name of a built-in method: rename the class",
+            "rename the class of {path}:gin: gin is a built-in method",
         ),
         (NET.replace("(x, batch)", "(x, None)"), "Net", "{path}:Net must return logits [graphs, classes], which is"),
         (NET.replace("return self.out", "return 3, self.out"), "Net", "{path}:Net must return logits [graphs, class"),
