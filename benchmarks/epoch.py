@@ -61,7 +61,7 @@ def _counting(numbers: np.ndarray) -> np.ndarray:
 
 
 def trained(graphs: data.GraphSet, recipe: study.Recipe, replicas: int, device: str) -> dict[str, Any]:
-    """Train a few epochs: seconds of one, bytes a replica, and the losses."""
+    """Train a few epochs: seconds of one, bytes per replica, and the losses."""
     ends, losses, whole = [], [], study.recipe(recipe.method, recipe.dataset)
 
     def note(_: study.Block, epoch: int, curves: Curves) -> None:
@@ -134,7 +134,16 @@ def main() -> None:
             if args.profile:
                 profiled(graphs, replace(recipe, epochs=2), args.replicas, args.device)
     table = Table(title=f"{args.replicas} replicas, {args.device}")
-    for heading in ("set", "method", "graphs", "nodes, edges", "s an epoch", "the recipe, h", "GB a replica", "loss"):
+    for heading in (
+        "set",
+        "method",
+        "graphs",
+        "nodes, edges",
+        "s per epoch",
+        "the recipe, h",
+        "GB per replica",
+        "loss",
+    ):
         table.add_column(heading, justify="left" if heading in ("set", "method") else "right")
     for row in found:
         size = f"{row['nodes']:.0f}, {row['edges']:.0f}"

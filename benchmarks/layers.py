@@ -31,7 +31,7 @@ from torch_geometric.utils import coalesce, remove_self_loops
 
 import compool
 
-# graphs, nodes a graph, undirected edges a graph: as in PROTEINS and REDDIT-BINARY
+# graphs, nodes per graph, undirected edges per graph: as in PROTEINS and REDDIT-BINARY
 SIZES = {"32 PROTEINS": (32, 39, 73), "32 REDDIT": (32, 430, 498), "128 REDDIT": (128, 430, 498)}
 LARGE = {"1,280 REDDIT": (1280, 430, 498)}
 LARGE_CUDA = {"2,000 REDDIT": (2000, 430, 498)}
@@ -93,7 +93,7 @@ def step_of(method: str, size: tuple[int, int, int], channels: int, device: str)
 
 
 def bandwidth() -> float:
-    """Bytes a second that a copy on the GPU reads and writes."""
+    """Bytes per second that a copy on the GPU reads and writes."""
     source = torch.empty(2**29, device="cuda")
     target = torch.empty_like(source)
     took = seconds({"": lambda: target.copy_(source)}, "cuda", 1.0)[""]
@@ -173,7 +173,7 @@ def peak_memory(method: str, size: tuple[int, int, int], channels: int) -> int:
 def _peak_memory(method: str, size: tuple[int, int, int], channels: int) -> int:
     step_of(method, (2, 10, 10), channels, "cpu")()
     step = step_of(method, size, channels, "cpu")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew from what is held now (Linux)
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak to what is held now (Linux)
     before = _held("VmRSS")
     step()
     return _held("VmHWM") - before
@@ -233,7 +233,7 @@ def main() -> None:
     if scaling:
         x, y = (torch.tensor(list(values), dtype=torch.float64).log() for values in (scaling, scaling.values()))
         exponent = float(((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum())
-        table = Table("edges", "milliseconds", "ns an edge", title="ComponentPooling by size")
+        table = Table("edges", "milliseconds", "ns per edge", title="ComponentPooling by size")
         for edges, took in scaling.items():
             table.add_row(f"{edges:,}", f"{1e3 * took:,.2f}", f"{1e9 * took / edges:,.0f}")
         console.print(table)

@@ -1,4 +1,4 @@
-"""Bytes a node and an edge that training on one graph takes: what decides when a graph outgrows a device.
+"""Bytes per node and per edge that training on one graph takes: what decides when a graph outgrows a device.
 
     python benchmarks/memory.py                                # CPCL, 128 channels, on the CPU
     python benchmarks/memory.py --layers CCPCCPCLL --hidden 256 --json out/memory.json
@@ -73,7 +73,7 @@ def main() -> None:
     table = Table("", title=f"{args.layers}, {args.hidden} channels, forward and backward")
     for nodes, edges in sizes:
         table.add_column(f"MB at {nodes:,} nodes, {edges:,} edges", justify="right")
-    for heading in ("bytes a node", "rows of features a node", "bytes an edge"):
+    for heading in ("bytes per node", "rows of features per node", "bytes per edge"):
         table.add_column(heading, justify="right")
     found = {}
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:

@@ -1,4 +1,4 @@
-"""Replicas an hour: the engine against the same network from PyG's layers, trained one replica at a time, in one run.
+"""Replicas per hour: the engine against the same network from PyG's layers, trained one replica at a time, in one run.
 
     python benchmarks/protocol.py --data FOLDER                       # PROTEINS, 10 replicas, on the CPU
     python benchmarks/protocol.py NCI1 --data FOLDER --replicas 20 --json out/protocol.json
@@ -145,7 +145,7 @@ def main() -> None:
             seconds[f"engine, {number} on {workers} workers"] = took / number
 
     table = Table("", title=f"{args.dataset}, recipe fast, {full} epochs, {args.device}")
-    for heading in ("ms an epoch and replica", "replicas an hour", "times PyG's", "times one at a time"):
+    for heading in ("ms per epoch and replica", "replicas per hour", "times PyG's", "times one at a time"):
         table.add_column(heading, justify="right")
     pyg, one, *_ = seconds.values()
     for name, took in seconds.items():

@@ -46,7 +46,7 @@ def blocks_of(number: int, epochs: int, folder: Path) -> list[Block]:
 
 
 def seconds_of(run: Callable[..., Any], blocks: Sequence[Block], store: Path) -> dict[str, float]:
-    """Seconds a block from the sixth block on, how many of training, and how much of a CPU in this process."""
+    """Seconds per block from the sixth block on, how many of training, and how much of a CPU in this process."""
     ends, driver, trained = [], [], []
     for (one,) in run(blocks, store, WORKERS):
         ends.append(time.perf_counter())
@@ -100,7 +100,13 @@ def small(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Overhead of a block: worker time that is not training."""
     found = compare(args.small, 1, args.rounds, folder)
     table = Table("", title=f"{args.small} blocks of one epoch, {WORKERS} workers, medians of {args.rounds} rounds")
-    headings = ("ms training", "ms overhead a block", "ms of the driver's CPU", "blocks a second", "5 % overhead at")
+    headings = (
+        "ms training",
+        "ms overhead per block",
+        "ms of driver CPU",
+        "blocks per second",
+        "5 % overhead at",
+    )
     for heading in headings:
         table.add_column(heading, justify="right")
     for engine, rows in found.items():
@@ -113,7 +119,7 @@ def small(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 class Simulated:
-    """A cluster with a virtual clock. The driver takes `more` seconds a block and what it really takes or `costs`."""
+    """A cluster with a virtual clock. The driver takes `more` seconds per block and what it really takes or `costs`."""
 
     def __init__(
         self, slots: int, durations: Sequence[float], more: float, costs: Sequence[float] | None = None
@@ -269,7 +275,7 @@ def print_store(found: dict[str, Any]) -> None:
     console.print(table)
     quarters = " ".join(f"{one:.2f}" for one in found["driver_ms"]["median"])
     console.print(
-        f"{found['megabytes']:,.0f} MB; the driver took {found['driver_ms']['mean']:.2f} ms a block (medians of the "
+        f"{found['megabytes']:,.0f} MB; the driver took {found['driver_ms']['mean']:.2f} ms per block (medians of the "
         f"quarters: {quarters}) and at most {found['driver_megabytes']:,.0f} MB"
     )
     title = f"{found['slots']:,} GPUs, {found['runs']:,} blocks: share of the time that they train"

@@ -3,12 +3,12 @@
     python examples/expressiveness.py --data FOLDER      # FOLDER has EXP.zip and CEXP.zip; wl_pairs is generated
 
 - EXP: pairs of graphs of different classes that 1-WL cannot tell apart. No such network can do better than chance.
-- CEXP: the same, but half of the pairs can be told apart; the accuracy is given for that half and for the other.
+- CEXP: the same, but 1-WL distinguishes half of the pairs; the accuracy is given for that half and for the other.
 - wl_pairs: generated pairs that two rounds of 1-WL tell apart.
 
 Every network is two GIN layers, pooling, one GIN layer and a sum; pairs stay together in training, validation (a tenth)
 and test set (a tenth). A training's accuracy is that on the test set at the epoch of best validation accuracy, on the
-graphs of CEXP that can be told apart and on all of the other sets. TopK and SAG keep half of the nodes.
+graphs of CEXP that 1-WL distinguishes and on all of the other sets. TopK and SAG keep half of the nodes.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def evaluate(network: Network, loader: DataLoader) -> tuple[Tensor, float]:
 def train(
     name: str, graphs: list[Data], told: Tensor, seed: int, epochs: int, tick: Callable[[], None]
 ) -> tuple[float, float | None, float]:
-    """One training: test accuracy where graphs can be told apart (or on all), elsewhere, and the nodes kept."""
+    """One training: test accuracy on graphs that 1-WL distinguishes (or on all), on the others, and the nodes kept."""
     torch.manual_seed(seed)
     pairs = torch.randperm(len(graphs) // 2)
     order = torch.stack([2 * pairs, 2 * pairs + 1], dim=1).view(-1)
@@ -140,7 +140,7 @@ def main() -> None:
         parser.error(str(error))
 
     console, found = Console(), []
-    table = Table("data set", "pooling", "told apart by 1-WL", "not", "nodes kept")
+    table = Table("data set", "pooling", "distinguished by 1-WL", "not", "nodes kept")
     with Progress(console=console) as progress:
         for name, (graphs, told) in sets.items():
             data = list(graphs)

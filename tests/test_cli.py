@@ -48,7 +48,7 @@ def test_datasets(tmp_path: Path) -> None:
     assert rows["COLLAB"]["found"] is None
     table = run.invoke(app, ["datasets", "--data", str(tmp_path / "data")])
     assert "3 (4,110)" in table.stdout
-    assert "not here" in table.stdout
+    assert "not found" in table.stdout
 
 
 def test_a_folder_that_is_not_there() -> None:
@@ -81,14 +81,15 @@ def test_recipes() -> None:
     result = run.invoke(app, ["recipes", "--json"])
     assert result.exit_code == 0
     rows = json.loads(result.stdout)
-    assert len(rows) == 54 + 2  # three methods, eight sets and the communities, two recipes; and two that are tuned
-    assert {row["parameters"] for row in rows if row["dataset"] == "PROTEINS"} == {802, 156_291, 2_742}
+    # three methods, eight sets and the communities, two recipes; learned; four more sets; and two that are tuned
+    assert len(rows) == 54 + 9 + 4 * 3 + 2
+    assert {row["parameters"] for row in rows if row["dataset"] == "PROTEINS"} == {802, 10_626, 156_291, 2_742}
     table = run.invoke(app, ["recipes", "--method", "gin", "--recipe", "paper"], env={"COLUMNS": "200"})
     assert "65,638" in table.stdout
     assert "component" not in table.stdout
     tuned = run.invoke(app, ["recipes", "--recipe", "tuned", "--method", "component"], env={"COLUMNS": "200"})
     assert "readout sum, jump True" in tuned.stdout
-    narrow = run.invoke(app, ["recipes", "--method", "component"], env={"COLUMNS": "80"}).stdout.splitlines()
+    narrow = run.invoke(app, ["recipes", "--method", "edgepool"], env={"COLUMNS": "80"}).stdout.splitlines()
     collab = next(at for at, line in enumerate(narrow) if line.startswith(" COLLAB "))
     assert [line.split() for line in narrow[collab + 3 : collab + 5]] == [  # only what differs
         ["fast", "batch", "32,", "lr", "0.003"],
@@ -100,7 +101,7 @@ def test_recipes() -> None:
     ("arguments", "message"),
     [
         (["--method", "magic"], "compool: --method must be one of component, edgepool, gin; got 'magic'"),
-        (["--recipe", "slow"], "compool: there is no recipe 'slow'; there are fast, paper, tuned"),
+        (["--recipe", "slow"], "compool: --recipe must be one of fast, learned, paper, tuned; got 'slow'"),
     ],
 )
 def test_recipes_that_are_not_there(arguments: list[str], message: str) -> None:
@@ -118,6 +119,43 @@ def test_what_is_named_twice_is_trained_once(monkeypatch: pytest.MonkeyPatch) ->
     assert "\n4 trainings to do" in run.invoke(app, ["run", *both]).stdout
 
 
+def test_a_set_without_a_recipe_says_what_it_gets(tmp_path: Path) -> None:
+    communities(30).save(tmp_path / "MINE.npz")
+    command = ["run", "--data", str(tmp_path / "MINE.npz"), "--method", "component,none", "--dry-run"]
+    lines = run.invoke(app, [*command, "--store", str(tmp_path / "s.sqlite"), "--replicas", "1"]).stdout.splitlines()
+    defaults = (
+        "features auto, hidden 64, batch 32, 200 epochs, lr 0.003, lr halved every 50, adamw, decay 0.01, dropout"
+    )
+    assert lines[1:3] == [
+        f"MINE has no recipe of its own; component uses the defaults: CPCL, {defaults} 0.1, readout mean",
+        f"MINE has no recipe of its own; none uses the defaults: CCL, {defaults} 0.1, readout mean",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["run", "--method", "componet"], "component"),
+        (["run", "--recipe", "fats"], "fast"),
+        (["run", "--set", "Dropuot=0"], "dropout"),
+        (["run", "--set", "optimizer=adanw"], "adamw"),
+        (["run", "COMMUNITYS", "--data", "."], "communities"),
+        (["recipes", "--method", "gim"], "gin"),
+        (["recipes", "--recipe", "papr"], "paper"),
+    ],
+)
+def test_a_name_that_is_nearly_right(arguments: list[str], meant: str) -> None:
+    result = run.invoke(app, arguments)
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f"; did you mean {meant}?\n")
+
+
+def test_examples_come_one_per_line() -> None:
+    lines = [line.strip() for line in run.invoke(app, ["runs", "--help"], env={"COLUMNS": "80"}).stdout.splitlines()]
+    first = lines.index("• compool runs")
+    assert lines[first + 1 : first + 3] == ["• compool runs --csv > runs.csv", "• compool runs --json --curves"]
+
+
 def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = communities(90)
     monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
@@ -125,7 +163,16 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = ["run", "--store", store, "--replicas", "3", "--epochs", "1", "--method", "component,gin", "--block", "2"]
     command += ["--workers", "1"]
     dry = run.invoke(app, [*command, "--dry-run"])
-    assert "\n6 trainings to do in 4 blocks, 0 in" in dry.stdout
+    assert dry.stdout.splitlines()[1:] == [
+        f"6 trainings to do in 4 blocks, 0 already in {store}",
+        "communities component, fast epochs=1: 2 replicas on cpu, 1 epoch",
+        "communities component, fast epochs=1: 1 replica on cpu, 1 epoch",
+        "communities gin, fast epochs=1: 2 replicas on cpu, 1 epoch",
+        "communities gin, fast epochs=1: 1 replica on cpu, 1 epoch",
+        "time: less than a minute, a rough estimate",
+    ]
+    grouped = run.invoke(app, [*command, "--block", "1", "--dry-run"]).stdout
+    assert "\ncommunities gin, fast epochs=1: 3 blocks of 1 replica on cpu, 1 epoch\n" in grouped
     assert not (tmp_path / "study.sqlite").exists()
     first = run.invoke(app, command)
     assert first.exit_code == 0, first.stderr
@@ -134,7 +181,7 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert first.stdout.splitlines()[-1] == f"report: {page}"
     assert "No runs of edgepool: communities (fast epochs=1)." in page.read_text()
     page.unlink()
-    assert "0 trainings to do in 0 blocks, 6 in" in run.invoke(app, [*command, "--no-report"]).stdout
+    assert "0 trainings to do in 0 blocks, 6 already in" in run.invoke(app, [*command, "--no-report"]).stdout
     assert not page.exists()
     rows = json.loads(run.invoke(app, ["runs", "--store", store, "--json"]).stdout)
     assert [(row["method"], row["replica"]) for row in rows] == [(m, r) for m in ("component", "gin") for r in range(3)]
@@ -166,13 +213,19 @@ def test_lists_of_runs_tell_recipes_apart_in_80_columns(tmp_path: Path) -> None:
         ),
         (["run", "--replicas", "-1"], "compool: replicas must be at least 1, got -1"),
         (["run", "--replicas", "0"], "compool: replicas must be at least 1, got 0"),
-        (["run", "--recipe", "slow"], "compool: component on communities has no recipe 'slow'; there are fast, paper"),
+        (
+            ["run", "--recipe", "slow"],
+            "compool: component on communities has no recipe 'slow'; its recipes are fast, learned, pap",
+        ),
         (
             ["run", "--recipe", "hidden"],
-            "compool: component on communities has no recipe 'hidden'; there are fast, pap",
+            "compool: component on communities has no recipe 'hidden'; its recipes are fast, learned, pap",
         ),
         (["run", "NOWHERE", "--data", "."], "compool: no data set NOWHERE in ."),
-        (["run", "--method", ","], "compool: --method names none; there are component, edgepool and gin, and none,"),
+        (["run", "--set", "dropuot=0"], "compool: 'dropuot' is not a setting; did you mean dropout?"),
+        (["run", "--set", "dropout"], "compool: a setting must be NAME=VALUE, got 'dropout'"),
+        (["run", "--recipe", "fats"], "compool: component on communities has no recipe 'fats'; its recipes are fast, "),
+        (["run", "--method", ","], "compool: --method must name at least one of component, edgepool, gin, none,"),
         (["run", "--seed", "-1", "--dry-run"], "compool: seed must be a whole number from 0 to 2⁶³ − 1, got -1"),
         (["run", "--set", "layers=5"], "compool: layers must be text, got 5"),
         (["run", "--set", "hidden=true"], "compool: hidden must be a whole number, got True"),
@@ -182,20 +235,26 @@ def test_lists_of_runs_tell_recipes_apart_in_80_columns(tmp_path: Path) -> None:
             ["run", "--set", "splits=x"],
             "compool: splits must be independent, stratified, folds, powers, or a file",
         ),
-        (["run", "--set", "lr=0.1", "--set", "lr=0.2"], "compool: lr is set twice; several values are written lr=1,2"),
+        (["run", "--set", "lr=0.1", "--set", "lr=0.2"], "compool: lr is set twice; write several values as lr=1,2"),
         (
             ["run", "--set", "layers=LL", "--dry-run"],
             "compool: layers must be letters of C, S, G, N, P, E, T and A, then",
         ),
-        (["runs", "--store", "nothing.sqlite"], "compool: --store nothing.sqlite is not there; compool run makes one"),
+        (
+            ["runs", "--store", "nothing.sqlite"],
+            "compool: --store nothing.sqlite does not exist; `compool run` creates it",
+        ),
         (
             ["report", "--store", "nothing.sqlite"],
-            "compool: --store nothing.sqlite is not there; compool run makes one",
+            "compool: --store nothing.sqlite does not exist; `compool run` creates it",
         ),
-        (["report", "--store", "README.md"], "compool: README.md is no study, or damaged"),
-        (["show", "communities", "0", "--store", "nothing.sqlite"], "compool: --store nothing.sqlite is not there"),
-        (["show", "communities", "0", "--model", "nothing"], "compool: --model nothing is not there"),
-        (["show", "communities", "0", "--model", "README.md"], "compool: README.md is damaged or no safetensors file"),
+        (["report", "--store", "README.md"], "compool: README.md is damaged, or not a compool study"),
+        (["show", "communities", "0", "--store", "nothing.sqlite"], "compool: --store nothing.sqlite does not exist"),
+        (["show", "communities", "0", "--model", "nothing"], "compool: --model nothing does not exist"),
+        (
+            ["show", "communities", "0", "--model", "README.md"],
+            "compool: README.md is damaged, or not a safetensors file",
+        ),
         (["show", "NOWHERE", "0", "--data", "."], "compool: no data set NOWHERE in ."),
         (
             ["show", "communities", "0", "--out", "picture.gif"],
@@ -250,14 +309,14 @@ def test_a_bug_in_the_midst_of_our_code_is_one(monkeypatch: pytest.MonkeyPatch) 
     ("error", "line"),
     [
         (PermissionError(13, "Permission denied", "/data"), "compool: [Errno 13] Permission denied: '/data'"),
-        (MemoryError(), "compool: out of memory; a smaller batch (--set batch=N) or fewer --workers take less"),
+        (MemoryError(), "compool: out of memory; try a smaller batch (--set batch=N) or fewer --workers"),
         (
             RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: y"),
-            "compool: out of memory; a smaller batch (--set batch=N) or fewer --workers take less",
+            "compool: out of memory; try a smaller batch (--set batch=N) or fewer --workers",
         ),
         (
             torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB. GPU 0 has"),
-            "compool: CUDA out of memory; a smaller batch (--set batch=N) or fewer --workers take less",
+            "compool: CUDA out of memory; try a smaller batch (--set batch=N) or fewer --workers",
         ),
     ],
 )
@@ -291,13 +350,11 @@ def test_report(tmp_path: Path) -> None:
     assert (tmp_path / "here" / "figures" / "accuracy.pdf").exists()
     result = run.invoke(app, ["report", "--store", str(path), "--out", str(tmp_path / "here"), "--pick", "worst"])
     assert result.exit_code == 2
-    assert (
-        result.stderr == "compool: the rule that picks the epoch must be one of best, first, last, loss; got 'worst'\n"
-    )
+    assert result.stderr == "compool: pick must be one of best, first, last, loss; got 'worst'\n"
     (tmp_path / "file").touch()
     result = run.invoke(app, ["report", "--store", str(path), "--out", str(tmp_path / "file")])
     assert result.exit_code == 2
-    assert result.stderr == f"compool: --out {tmp_path / 'file'} is no folder\n"
+    assert result.stderr == f"compool: --out {tmp_path / 'file'} is a file; give a folder\n"
 
 
 def test_a_full_disk_while_figures_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +371,7 @@ def test_a_full_disk_while_figures_are_written(tmp_path: Path, monkeypatch: pyte
     assert result.exit_code == 2
     assert result.stderr == (
         f"compool: {out}/figures/accuracy.png cannot be written: No space left on device; the runs are safe in {path}, "
-        f"and `compool report --store {path} --out {out}` tries again\n"
+        f"retry with `compool report --store {path} --out {out}`\n"
     )
     assert not list((out / "figures").iterdir())
     assert sorted(Store(path).runs(), key=str) == sorted(before, key=str)
@@ -345,7 +402,7 @@ def test_a_damaged_store_with_a_column_too_many(change: str, warning: str, table
     command = [sys.executable, "-c", "from compool.cli import app; app()", "report", "--store", str(path)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert result.stderr.splitlines() == [
-        f"{path} has columns that compool does not know, and ignores: note",
+        f"{path} has columns that compool does not know and ignores: note",
         f"{path}: {warning}",
     ]
     assert table in result.stdout

@@ -79,7 +79,7 @@ class Draw:
     leaf: Tensor | None = None
     """The features before any change: their gradient is compared."""
     asked_size: bool = False
-    """Whether a size is asked for explicitly: if there is no memory for it, that is no fault."""
+    """Whether a size is asked for explicitly: if there is no memory for it, that is not a fault."""
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -171,7 +171,7 @@ def _plain(changes: dict[str, Callable[[Any], Any]]) -> list[tuple[str, Change]]
 
 _ANY = [*_plain(SHAPES), *_plain(LAYOUTS), *_plain(OBJECTS), *(_cast(dtype) for dtype in DTYPES)]
 # Readouts without a batch_size make a row for each number up to the highest, as PyG's do: that 10⁸ graphs take much
-# memory is no fault
+# memory is not a fault
 _GRAPH_IDS = [_entry(value) for value in (-1, -2, -7, -LARGE, -LARGEST, 10_000)]
 _FAR = [_entry(value) for value in (-1, -2, -7, LARGE, -LARGE, LARGEST, -LARGEST, 2**31, 2**32)]
 _INDEX = [*_FAR, *(_relative(f"an entry {beyond} beyond the largest", beyond) for beyond in (1, 2, 20, 2000))]

@@ -97,7 +97,7 @@ def test_a_member_is_not_larger_than_it_says(tmp_path: Path) -> None:
     content = path.read_bytes()
     assert content.count(size) == 2
     path.write_bytes(content.replace(size, (20).to_bytes(4, "little")))
-    with pytest.raises(ValueError, match=r"TINY\.zip is cut off or damaged: Bad CRC-32"):
+    with pytest.raises(ValueError, match=r"TINY\.zip is truncated or damaged: Bad CRC-32"):
         load("TINY", tmp_path)
 
 

@@ -89,18 +89,18 @@ def test_export_and_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is no file of splits"),
-        ('{"splits": [{"train": [0], "test": [1]}]}', "is no file of splits"),
+        ("{", "is not a file of splits"),
+        ('{"splits": [{"train": [0], "test": [1]}]}', "is not a file of splits"),
         ('{"splits": [{"train": [0], "validation": [1], "test": [90]}]}', r"has graphs 0\.\.89, found 90"),
-        ('{"splits": [{"train": [0], "validation": [1], "test": [0]}]}', "graph 0 is there twice"),
+        ('{"splits": [{"train": [0], "validation": [1], "test": [0]}]}', "graph 0 appears twice"),
         ('{"splits": [{"train": [0], "validation": [1], "test": []}]}', "split 0: test has no graphs"),
         ('{"splits": [{"train": [0], "validation": [1], "test": [2.5]}]}', "test must be a list of whole numbers"),
         ('{"splits": [{"train": [0], "validation": [1], "test": ["2"]}]}', "test must be a list of whole numbers"),
         ('{"splits": [{"train": [0], "validation": [1], "test": [[2]]}]}', "test must be a list of whole numbers"),
         ('{"splits": [{"train": [0], "validation": [1], "test": [true]}]}', "test must be a list of whole numbers"),
         ('{"splits": [{"train": [0], "validation": [1], "test": 2}]}', "test must be a list of whole numbers"),
-        ('{"splits": [{"train": [0], "validation": [1], "test": [1' + "0" * 30 + "]}]}", "is no file of splits"),
-        ('{"splits": ' + "[" * 100_000 + "]" * 100_000 + "}", "is no file of splits"),
+        ('{"splits": [{"train": [0], "validation": [1], "test": [1' + "0" * 30 + "]}]}", "is not a file of splits"),
+        ('{"splits": ' + "[" * 100_000 + "]" * 100_000 + "}", "is not a file of splits"),
         ('{"splits": []}', "has no splits"),
     ],
 )
@@ -120,7 +120,7 @@ def test_published_folds(tmp_path: Path) -> None:
     assert [len(part) for part in second] == [72, 9, 9]
     assert read_splits(tmp_path, GRAPHS)[0].checksum == first.checksum
     np.savetxt(tmp_path / "validation_idx-1.txt", [first.train[0]], fmt="%d")
-    with pytest.raises(ValueError, match=f"fold 1: graph {first.train[0]} is there twice"):
+    with pytest.raises(ValueError, match=f"fold 1: graph {first.train[0]} appears twice"):
         read_splits(tmp_path, GRAPHS)
 
 

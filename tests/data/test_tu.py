@@ -176,7 +176,7 @@ def test_a_zip_that_is_cut_off(tmp_path: Path) -> None:
             archive.writestr(f"TINY/TINY_{suffix}.txt", text)
     whole = (tmp_path / "TINY.zip").read_bytes()
     (tmp_path / "TINY.zip").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ValueError, match=r"TINY\.zip is cut off or damaged"):
+    with pytest.raises(ValueError, match=r"TINY\.zip is truncated or damaged"):
         load("TINY", tmp_path)
 
 

@@ -60,7 +60,7 @@ HOSTILE: dict[str, tuple[Any, str]] = {
     "dropout": (changed(dropout=2), "dropout must be at least 0 and below 1"),
     "dropout NaN": (changed(dropout=float("nan")), "its setting dropout must be float, in range; got 'nan'"),
     "dropout list": (changed(dropout=[]), "its setting dropout must be float"),
-    "readout": (changed(readout="max"), "readout must be one of 'mean', 'sum', 'saturating'"),
+    "readout": (changed(readout="median"), "readout must be one of 'mean', 'sum', 'max', 'saturating'"),
     "readout list": (changed(readout=[]), "its setting readout must be str"),
     "threshold": (changed(threshold=7), "threshold must lie in"),
     "threshold text": (changed(threshold="0"), "its setting threshold must be float"),
@@ -151,7 +151,7 @@ def test_no_network(notes: dict[str, str] | None, tmp_path: Path) -> None:
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is a folder; name a file that save_network wrote"):
+    with pytest.raises(ValueError, match="is a folder; give a file that save_network wrote"):
         load_network(tmp_path)
 
 

@@ -78,7 +78,7 @@ def test_the_seed_is_saved(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "scorer='random' goes with reduce='sum' or 'mean', as its scores weigh nothing; got 'score'"),
+        ({}, "scorer='random' needs reduce='sum' or 'mean', because its scores are not weights; got 'score'"),
         ({"reduce": "graded"}, "goes with reduce='sum' or 'mean'"),
         ({"reduce": "sum", "dropout": 0.5}, r"takes no dropout and no edge_dim, got 0\.5 and None"),
         ({"reduce": "sum", "edge_dim": 2}, r"takes no dropout and no edge_dim, got 0\.0 and 2"),

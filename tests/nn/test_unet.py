@@ -62,7 +62,7 @@ def test_bad_settings() -> None:
         ({"depth": 0}, "depth must be at least 1, got 0"),
         ({"skip": "max"}, "skip must be 'sum' or 'cat', got 'max'"),
         ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
-        ({"edge_dim": 3}, "edge_dim is no setting here"),
+        ({"edge_dim": 3}, "edge_dim must be None"),
         ({"ratio": 2.0}, "ratio must be above 0 and at most 1, got 2.0"),
     ):
         with pytest.raises(ValueError, match=message):

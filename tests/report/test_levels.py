@@ -66,7 +66,7 @@ def test_a_budget_comes_to_a_threshold(graphs: data.GraphSet, settings: dict[str
         (nn.Network("PCL", 4, 8, 3), 9, None, r"index must lie in 0\.\.8, the graphs of communities; got 9"),
         (nn.Network("PCL", 4, 8, 3), -1, None, r"index must lie in 0\.\.8"),
         (nn.Network("PCL", 4, 8, 3), 0, 1.5, r"threshold must lie in -1\.\.1, the range of tanh; got 1.5"),
-        (nn.Network("PCL", 5, 8, 3), 0, None, "the network takes 5 features a node, communities has 4"),
+        (nn.Network("PCL", 5, 8, 3), 0, None, "the network takes 5 features per node, but communities has 4"),
     ],
 )
 def test_wrong_input(
@@ -156,7 +156,9 @@ def test_a_run_trained_again_is_the_run(
     reasons: list[str] = []
     network, about = networks.network_of(run, store.path, few, None, reasons.append)
     what = f"training communities component, replica {run.replica}, to epoch {run.epoch}: "
-    assert reasons == [f"{what}{store.path} keeps no weights of this run, as of an older version or after --no-weights"]
+    assert reasons == [
+        f"{what}{store.path} keeps no weights of it: it was trained with --no-weights, or by an older version"
+    ]
     assert f"test accuracy {run.test:.1%}; trained again, {run.test:.1%}" in about
     assert accuracy(network, few, run) == pytest.approx(run.test, abs=1e-6)
 
@@ -210,12 +212,12 @@ def test_what_is_missing_is_said(tmp_path: Path, few: data.GraphSet, monkeypatch
     with pytest.raises(ValueError, match=r"component on communities; it has none at all$"):
         networks.inspect_trained("communities", 0, empty)
     other = replace(run, data_checksum="0123456789abcdef")
-    with pytest.raises(ValueError, match="the run was trained on other data of the name communities"):
+    with pytest.raises(ValueError, match="the run was trained on other data named communities"):
         networks.network_of(other, store.path, few, None)
 
 
 def test_runs_that_cannot_be_shown(few: data.GraphSet) -> None:
-    with pytest.raises(ValueError, match="are of another version of compool"):
+    with pytest.raises(ValueError, match="come from another version of compool"):
         recipe_of(example(0))
     failed = example(0, status="failed", test=None, validation=None, epoch=None)
     with pytest.raises(ValueError, match="replica 0 of NCI1 component failed"):

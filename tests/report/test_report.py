@@ -119,7 +119,7 @@ def test_graphs_of_kept_networks_are_shown(tmp_path: Path, monkeypatch: pytest.M
     text = page.read_text()
     assert text.count('"levels":') == 3  # one of each class
     assert "trained again, unknown" in text
-    note = "NOWHERE: its graphs are not shown, as NOWHERE is not here; name its folder by --data."
+    note = "NOWHERE: its graphs are not shown, as NOWHERE was not found; give its folder with --data."
     assert note in text
     assert note in study.warnings  # which the command prints
     assert not any("shown" in one for one in write_report(store.path)[0].warnings)

@@ -8,7 +8,8 @@ from compool.study import checkpoint
 def few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred generated graphs rather than 1,200."""
     graphs = communities(99)
-    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
+    for name in ("load_data", "load_to_plan"):
+        monkeypatch.setattr(f"compool.study.planning.{name}", lambda recipe, folder: graphs)
 
 
 @pytest.fixture

@@ -80,8 +80,9 @@ def test_a_dry_run_says_how_far_it_is(tmp_path: Path) -> None:
     command = ["run", "--method", "component", "--replicas", "3", "--device", "cpu", "--store", str(path), "--dry-run"]
     assert CliRunner().invoke(app, [*command, *settings]).stdout.splitlines() == [
         "communities: 99 graphs, 3 classes; 4 node features from labels",
-        f"3 trainings to do in 1 blocks, 1 of them begun, 0 in {path} already",
-        "communities component, fast hidden=4 epochs=5: 3 replicas on cpu, 5 epochs, 3 of them done",
+        f"3 trainings to do in 1 block (1 to resume), 0 already in {path}",
+        "communities component, fast hidden=4 epochs=5: 3 replicas on cpu, 5 epochs (3 done)",
+        "time: less than a minute, a rough estimate",
     ]
 
 
@@ -93,11 +94,11 @@ def test_ctrl_c_says_where_blocks_under_way_are(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr("compool.study.progress.Progress.epoch", stop)
     command = f"run --method component --replicas 1 --set hidden=4 --device cpu --workers 1 --store {path}".split()
-    for every, kept in ((60.0, ""), (0.0, f", those under way in {path}-checkpoints")):
+    for every, kept in ((60.0, ""), (0.0, f", unfinished ones in {path}-checkpoints")):
         monkeypatch.setattr(checkpoint, "WRITE_INTERVAL", every)
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 130
-        expected = f"compool: stopped; finished blocks are in {path}{kept}; the same command goes on from there"
+        expected = f"compool: stopped; finished blocks are in {path}{kept}; rerun the same command to resume"
         assert result.stderr.splitlines()[-1] == expected
 
 

@@ -43,7 +43,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         write_csv([run(0), run(1)], file)
     text = path.read_text()
     path.write_text(text.replace("replica", "copy", 1))
-    with pytest.raises(ValueError, match="columns missing or unknown: copy, replica"):
+    with pytest.raises(ValueError, match="missing or unknown columns: copy, replica"):
         read_csv(path)
     path.write_text(text[:-80])  # cut off
     with pytest.raises(ValueError, match=r"runs.csv, line 3|cannot be read"):
@@ -113,7 +113,7 @@ def test_lines_with_cells_too_many_or_too_few(tmp_path: Path) -> None:
         write_csv([run(0)], file)
     text = path.read_text().rstrip("\r\n")
     path.write_text(f"{text},more,cells\n")
-    with pytest.raises(ValueError, match=r"runs.csv, line 2: there are 2 cells more than columns"):
+    with pytest.raises(ValueError, match=r"runs.csv, line 2: there are 2 more cells than columns"):
         read_csv(path)
     path.write_text(text.rsplit(",", 4)[0])
     with pytest.raises(ValueError, match=r"runs.csv, line 2: train_graphs is missing: the line ends before it"):

@@ -277,12 +277,12 @@ def edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda path: (path / DESCRIPTION).unlink(), "holds no exported network: there is no model.json"),
+        (lambda path: (path / DESCRIPTION).unlink(), "holds no exported network: model.json is missing"),
         (lambda path: (path / WEIGHTS).unlink(), "network.safetensors does not exist; export the network again"),
-        (lambda path: (path / DESCRIPTION).write_text("{"), "is damaged: it is no JSON"),
-        (lambda path: (path / DESCRIPTION).write_text("[" * 10**5), "is damaged: it is no JSON"),
+        (lambda path: (path / DESCRIPTION).write_text("{"), "is damaged: it is not valid JSON"),
+        (lambda path: (path / DESCRIPTION).write_text("[" * 10**5), "is damaged: it is not valid JSON"),
         (lambda path: (path / DESCRIPTION).write_text("[]"), "does not describe an exported network"),
-        (lambda path: (path / DESCRIPTION).write_bytes(b"\xff"), "is damaged: it is no JSON"),
+        (lambda path: (path / DESCRIPTION).write_bytes(b"\xff"), "is damaged: it is not valid JSON"),
         (edit(lambda about: about.update(format=2)), "was written by a newer version of compool"),
         (edit(lambda about: about.pop("features")), "is damaged: the features must be an object"),
         (edit(lambda about: about["features"].update(width=5)), "width is 5, but the network takes 4 features"),
@@ -338,7 +338,7 @@ def test_code_is_executed_only_if_it_is_trusted(net: str, tmp_path: Path) -> Non
     assert run.invoke(app, [*command, "--trust"]).exit_code == 0
     assert marker.exists()
     (folder / SOURCE).write_text(NET + "\n# changed")
-    with pytest.raises(ValueError, match=r"network.py is not the text that was exported"):
+    with pytest.raises(ValueError, match=r"network.py was changed after the export"):
         compool.load_model(folder, trust=True)
     (trained,) = study.train_block(study.Block(longer(epochs=1), 0, (0,)), graphs=graphs)
     study.export_run(trained, trained.weights, graphs, folder)  # a built-in network in its place
@@ -432,9 +432,9 @@ def test_mistakes_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "full" / "note.txt").touch()
     assert run.invoke(app, ["export", "communities", "--out", "model"]).exit_code == 0
     cases = {
-        "export communities --out study.sqlite": "--out study.sqlite is a file; name a folder",
-        "export communities --out full": "--out full has other files; name a new folder",
-        "export communities --out x --store no.sqlite": "--store no.sqlite is not there; compool run makes one",
+        "export communities --out study.sqlite": "--out study.sqlite is a file; give a folder",
+        "export communities --out full": "--out full has other files in it; give a new folder",
+        "export communities --out x --store no.sqlite": "--store no.sqlite does not exist; `compool run` creates it",
         "export NCI1 --out x": "study.sqlite has no finished run of component on NCI1; it has component on communities",
         "export communities --out x --method gin": "study.sqlite has no finished run of gin on communities; it has",
         "export communities --out x --recipe slow": "study.sqlite has no finished run of component on communities by "
@@ -443,13 +443,13 @@ def test_mistakes_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "replica 5; it has replicas of recipe fast: 0",
         "export communities --out x --store bare.sqlite": "the weights of component on communities, recipe fast, "
         "replica 0 were not kept",
-        "predict nowhere --data x": "nowhere holds no exported network: there is no model.json",
-        "predict study.sqlite --data x": "study.sqlite is a file; name the folder of an exported network",
+        "predict nowhere --data x": "nowhere holds no exported network: model.json is missing",
+        "predict study.sqlite --data x": "study.sqlite is a file; give the folder of an exported network",
         "predict model --data nowhere": "nowhere does not exist",
         "predict model --data full": "full must have the files of one data set",
         "predict model --data nowhere.npz": "--data nowhere.npz does not exist",
         "predict model --data study.sqlite": "study.sqlite is neither a zip file nor a saved set of graphs",
-        "predict model --data full --out full": "--out full is a folder; name a file",
+        "predict model --data full --out full": "--out full is a folder; give a file",
         "predict model --data full --device tpu": "device must be cpu, cuda or auto; got tpu",
         "predict model --data nowhere.py:graphs": "--data nowhere.py:graphs: nowhere.py does not exist",
     }
@@ -465,6 +465,6 @@ def test_mistakes_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_other_data_are_refused(tmp_path: Path) -> None:
     store = trained_study(tmp_path, longer(epochs=1))
     found = study.find_run(store.path, "communities", "component")
-    with pytest.raises(ValueError, match="was trained on other data of the name communities"):
+    with pytest.raises(ValueError, match="was trained on other data named communities"):
         study.export_run(found, store.weights(found), communities(90), tmp_path / "model")
     assert not (tmp_path / "model").exists()

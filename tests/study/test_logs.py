@@ -178,7 +178,7 @@ def test_a_file_of_other_columns_is_left_alone(tmp_path: Path) -> None:
     [
         ("wandb", "compool: a log must be one of csv, tensorboard; got 'wandb'"),
         ("csv,CSV", "compool: a log must be one of csv, tensorboard; got 'CSV'"),
-        (",", "compool: --log names no kind of log; there are csv, tensorboard"),
+        (",", "compool: --log must name at least one of csv, tensorboard; got none"),
     ],
 )
 def test_mistakes(option: str, message: str, tmp_path: Path) -> None:

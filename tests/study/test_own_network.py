@@ -198,8 +198,8 @@ def test_three_commands_and_a_kill(net: str, tmp_path: Path) -> None:
     process.kill()
     process.wait()
     dry = run.invoke(app, [*command, "--store", str(path), "--dry-run"]).stdout
-    assert "1 of them begun" in dry
-    assert "1 replicas on cpu, one at a time, 40 epochs" in dry
+    assert "(1 to resume)" in dry
+    assert "1 replica on cpu, one at a time, 40 epochs" in dry
     for store in (path, tmp_path / "whole.sqlite"):
         assert run.invoke(app, [*command, "--store", str(store)]).exit_code == 0
     resumed, whole = (list(study.Store(store).runs()) for store in (path, tmp_path / "whole.sqlite"))
@@ -376,6 +376,13 @@ def test_the_progress_bar_says_how_it_is_trained(net: str, tmp_path: Path) -> No
     with Progress([block], Console(file=io.StringIO(), width=160)) as progress:
         study.train_block(block, progress.epoch)
         assert "replica 0 (one at a time), epoch 2/2" in progress.bar.tasks[0].description
+
+
+def test_two_classes_of_one_name(net: str, tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text(f"{NET}\nOTHER = 1\n")
+    result = run.invoke(app, ["run", "--method", f"{net},{tmp_path / 'other.py'}:Net", "--dry-run"])
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "--method names two classes Net of different files: rename one of them" in result.stderr
 
 
 def test_resources(net: str, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_run_gets_its_curves_when_they_come_later(tmp_path: Path) -> None:
 
 def test_all_or_none(tmp_path: Path) -> None:
     store = Store(tmp_path / "study.sqlite")
-    with pytest.raises(ValueError, match="was given something that is no run"):
+    with pytest.raises(ValueError, match="cannot store this run"):
         store.add([example(0), example(1, status="lost")])
     assert list(store.runs()) == []
 
@@ -97,7 +97,7 @@ def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE things (name TEXT)")
     before = path.read_bytes()
-    with pytest.raises(ValueError, match="is no study, but a database of something else"):
+    with pytest.raises(ValueError, match="is a database, but not a compool study"):
         Store(path)
     assert path.read_bytes() == before
 
@@ -105,7 +105,9 @@ def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
 def test_files_that_are_no_study(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     path.write_text("nonsense " * 200)
-    with pytest.raises(ValueError, match=r"study\.sqlite is no study, or damaged \(file is not a database\)"):
+    with pytest.raises(
+        ValueError, match=r"study\.sqlite is damaged, or not a compool study \(file is not a database\)"
+    ):
         Store(path)
     assert path.read_text() == "nonsense " * 200  # left alone
     newer = tmp_path / "newer.sqlite"
@@ -148,7 +150,7 @@ def test_columns_of_somebody_else_are_kept_and_ignored(tmp_path: Path, caplog: p
         connection.execute(insert, [row[name] for name in names])
     store = Store(path)
     assert list(store.runs()) == [example(0)]
-    assert caplog.messages == [f"{path} has columns that compool does not know, and ignores: my; note"]
+    assert caplog.messages == [f"{path} has columns that compool does not know and ignores: my; note"]
     assert store.add([example(1)]) == 1
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute('SELECT "my; note" FROM runs ORDER BY replica').fetchall() == [("good",), (None,)]

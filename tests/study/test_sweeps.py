@@ -89,9 +89,8 @@ def test_patience_saves_epochs(own: bool, tmp_path: Path) -> None:
         curve = one.curves["validation"]
         assert len(curve) == len(one.curves["loss"]) == len(one.curves["kept"]) == curve.index(max(curve)) + 1 + 2 < 40
         assert one.epoch == max(epoch for epoch, value in enumerate(curve, 1) if value == max(curve))
-    assert (
-        run.invoke(app, [*command, "--dry-run", "--store", str(store)]).stdout.splitlines()[-1].startswith("0 trainin")
-    )
+    variants = study.variants(method, "communities", settings=["epochs=40", "patience=2"])
+    assert study.plan(variants, 2, 0, store, resources=CPU) == []  # they are complete
 
 
 def swept() -> list[study.Run]:
@@ -195,7 +194,7 @@ def test_own_arguments_are_settings_of_a_sweep(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--set lr=log:1e-4..1e-1", "lr is a range, which needs --trials: how many values to draw"),
+        ("--set lr=log:1e-4..1e-1", "lr is a range; --trials says how many values to draw from it"),
         ("--set lr=1e-4..1e-1 --trials 0", "trials must be from 1 to 100,000, got 0"),
         ("--set lr=1e-1..1e-4 --trials 3", "lr must be a range from low to high, got '1e-1..1e-4'"),
         ("--set lr=log:0..1 --trials 3", "lr must be above 0 for a logarithmic range, got 'log:0..1'"),
@@ -205,15 +204,15 @@ def test_own_arguments_are_settings_of_a_sweep(tmp_path: Path) -> None:
         ("--set dropout=0..2 --trials 3", "dropout must be at least 0 and below 1, got"),
         ("--set hidden=4.5..8.5 --trials 3", "hidden must be a whole number, got"),
         ("--set layers=a..b --trials 3", "--trials needs a setting to draw"),
-        ("--patience -1", "patience must not be below 0, got -1"),
+        ("--patience -1", "patience must be at least 0, got -1"),
         ("--set patience=1.5", "patience must be a whole number, got 1.5"),
-        ("--set clip=-1", "clip must not be below 0, got -1.0"),
+        ("--set clip=-1", "clip must be at least 0, got -1.0"),
         (
             "--set schedule=linear",
             "schedule must be one of halving, constant, cosine, one_cycle, plateau; got 'linear'",
         ),
         ("--set optimizer=lion", "optimizer must be one of adam, adamw, sgd; got 'lion'"),
-        ("--set momentum=0.5", "momentum changes nothing in component on communities, whose optimizer is adamw"),
+        ("--set momentum=0.5", "momentum has no effect on component with communities: its optimizer is adamw"),
         ("--set momentum=1 --set optimizer=sgd", "momentum must be at least 0 and below 1, got 1.0"),
         ("--set readout=min", "readout must be one of 'mean', 'sum', 'max', 'saturating'; got 'min'"),
     ],

@@ -104,9 +104,9 @@ def test_splits_may_come_from_files(tmp_path: Path) -> None:
     recipe = small(splits=str(path))
     (block,) = study.plan([recipe], 2, 0, tmp_path / "study.sqlite", resources=CPU)
     assert [run.split_checksum for run in study.train_block(block)] == [one.checksum for one in drawn]
-    with pytest.raises(ValueError, match=r"splits\.json has 2 splits, enough for --replicas 2; got 3"):
+    with pytest.raises(ValueError, match=r"splits\.json has 2 splits: --replicas must be at most that; got 3"):
         study.plan([recipe], 3, 0, tmp_path / "study.sqlite", resources=CPU)
-    with pytest.raises(ValueError, match="or a file or folder of splits; nowhere is not there"):
+    with pytest.raises(ValueError, match="or a file or folder of splits; nowhere does not exist"):
         study.plan([small(splits="nowhere")], 3, 0, tmp_path / "study.sqlite", resources=CPU)
 
 
@@ -130,7 +130,7 @@ def test_runs_know_their_data(
     assert sorted(len(row.results["component"].runs) for row in rows) == [2, 2]
     assert {(run.train_graphs, run.test_graphs) for run in store.runs()} == {(79, 11)}
     run = next(run for run in store.runs() if run.data_checksum == first.checksum)
-    with pytest.raises(ValueError, match="the run was trained on other data of the name communities"):
+    with pytest.raises(ValueError, match="the run was trained on other data named communities"):
         networks.require_same_data(run, other)
 
 

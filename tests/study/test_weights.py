@@ -147,7 +147,7 @@ def test_they_belong_to_the_run_that_is_stored(tmp_path: Path) -> None:
 
 def test_all_or_none(tmp_path: Path) -> None:
     store = study.Store(tmp_path / "study.sqlite")
-    with pytest.raises(ValueError, match="was given something that is no run"):
+    with pytest.raises(ValueError, match="cannot store this run"):
         store.add([example(0, weights=WEIGHTS), example(1, status="lost", weights=WEIGHTS)])
     with closing(sqlite3.connect(store.path)) as connection:
         assert connection.execute("SELECT count(*) FROM weights").fetchone() == (0,)

@@ -39,12 +39,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+
+def examples(*commands: str) -> str:
+    """The end of a command's help: examples, one per line."""
+    return "\n\n".join(["Examples:", *(f"- `{command}`" for command in commands)])
+
+
 DataFolder = Annotated[
     Path | None,
     typer.Option(
         "--data",
         envvar="COMPOOL_DATA",
-        help="Folder with data sets; or a saved set, NAME.npz; or FILE.py:FUNCTION, which returns graphs of PyG.",
+        help="Folder of data sets, saved set (NAME.npz), or FILE.py:FUNCTION that returns PyG graphs.",
         show_default=False,
     ),
 ]
@@ -65,7 +71,7 @@ def main(
     ] = False,
     debug: Annotated[
         bool,
-        typer.Option("--debug", envvar="COMPOOL_DEBUG", help="Show where an error comes from, with a traceback."),
+        typer.Option("--debug", envvar="COMPOOL_DEBUG", help="Show the traceback of an error."),
     ] = False,
 ) -> None:
     """Edge-based graph component pooling."""

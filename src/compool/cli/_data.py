@@ -22,7 +22,7 @@ class Source(NamedTuple):
         if self.name is None or not names:
             return names or [self.name or default]
         if names != [self.name]:
-            raise stop(f"--data gives the data set {self.name}; name that or none, got {' '.join(names)}")
+            raise stop(f"--data gives the data set {self.name}; do not name others, got {' '.join(names)}")
         return names
 
 
@@ -64,7 +64,7 @@ def _call(reference: str) -> "GraphSet":
     location, _, name = reference.rpartition(":")
     function = getattr(execute(reference, read_source(reference, "--data")), name, None)
     if not callable(function):
-        raise stop(f"--data {reference}: there is no function {name} in {location}")
+        raise stop(f"--data {reference}: {location} has no function {name}")
     with own_code(reference), importable(reference):
         graphs = function()
     try:

@@ -44,12 +44,12 @@ def one_line_message(error: BaseException) -> str:
 
     Example:
         >>> one_line_message(MemoryError())
-        'out of memory; a smaller batch (--set batch=N) or fewer --workers take less'
+        'out of memory; try a smaller batch (--set batch=N) or fewer --workers'
     """
     text = " ".join(str(error).split("\n")).strip()
     if is_out_of_memory(error):
         reason = text.partition(". ")[0] if text.startswith("CUDA") else "out of memory"
-        return f"{reason}; a smaller batch (--set batch=N) or fewer --workers take less"
+        return f"{reason}; try a smaller batch (--set batch=N) or fewer --workers"
     if not is_user_error(error):
         return f"{type(error).__name__}: {text} (this is a bug in compool or in a library: please report the traceback)"
     return text or type(error).__name__

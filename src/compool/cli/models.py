@@ -10,32 +10,34 @@ from typing import Annotated, Any
 
 import typer
 
-from compool.cli._app import DataFolder, app, stop
+from compool.cli._app import DataFolder, app, examples, stop
 
 
 @app.command(
     "export",
-    epilog="Examples:  `compool export communities --out model`,  "
-    "`compool export NCI1 --method gin --recipe paper --replica 3 --data ~/data --out model`,  "
-    "`compool export MUTAG --method Net --data ~/data --out model --trust`",
+    epilog=examples(
+        "compool export communities --out model",
+        "compool export NCI1 --method gin --recipe paper --replica 3 --data ~/data --out model",
+        "compool export MUTAG --method Net --data ~/data --out model --trust",
+    ),
 )
 def export_network(
     dataset: Annotated[str, typer.Argument(help="The data set.")],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write.")],
-    method: Annotated[str, typer.Option(help="The method; of a network of your own, its class.")] = "component",
+    method: Annotated[str, typer.Option(help="The method, or the class of your own network.")] = "component",
     recipe: Annotated[str, typer.Option(help="The recipe of the run.", show_default="any")] = "",
     replica: Annotated[
-        int | None, typer.Option(min=0, help="The run.", show_default="that of the best validation score")
+        int | None, typer.Option(min=0, help="Which run.", show_default="the one with the best validation score")
     ] = None,
     store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
     data: DataFolder = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Run the code of your own network, to measure its score once more.")
+        bool, typer.Option("--trust", help="Run the code of your own network to check its score.")
     ] = False,
 ) -> None:
-    """Write the network of a run to a folder: its weights, settings, features and names of classes.
+    """Write the network of a run to a folder, with its weights, settings, features and class names.
 
-    The network predicts the test graphs of its run, and the score is printed beside that in the study.
+    Predicts the test graphs of the run again, and prints the score beside the one in the study.
     """
     from compool.cli._data import find_data
     from compool.cli._display import Display
@@ -48,7 +50,7 @@ def export_network(
     from compool.study.own_network import class_name, is_reference
 
     if not store.exists():
-        raise stop(f"--store {store} is not there; compool run makes one")
+        raise stop(f"--store {store} does not exist; `compool run` creates it")
     _require_own_folder(out)
     source = find_data(data)
     source.datasets([dataset], dataset)
@@ -76,11 +78,14 @@ def export_network(
 
 @app.command(
     "predict",
-    epilog="Examples:  `compool predict model --data new_graphs.zip`,  "
-    "`compool predict model --data FOLDER --json`,  `compool predict model --data graphs.npz --out predictions.csv`",
+    epilog=examples(
+        "compool predict model --data new_graphs.zip",
+        "compool predict model --data FOLDER --json",
+        "compool predict model --data graphs.npz --out predictions.csv",
+    ),
 )
 def predict_graphs(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `compool export` wrote.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder that `compool export` wrote.")],
     data: Annotated[
         Path,
         typer.Option(
@@ -91,9 +96,9 @@ def predict_graphs(
     out: Annotated[Path | None, typer.Option(help="File to write.", show_default="standard output")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
-    trust: Annotated[bool, typer.Option("--trust", help="Run the code of a network of its author's own.")] = False,
+    trust: Annotated[bool, typer.Option("--trust", help="Run the Python code that comes with the network.")] = False,
 ) -> None:
-    """Predict graphs: a line for each, with its class, probabilities, and the share of nodes that pooling keeps."""
+    """Predict the class of each graph, with probabilities and the share of nodes that pooling keeps."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -103,7 +108,7 @@ def predict_graphs(
     from compool.study import load_model, local_resources
 
     if out is not None and out.is_dir():
-        raise stop(f"--out {out} is a folder; name a file")
+        raise stop(f"--out {out} is a folder; give a file")
     model = load_model(folder, trust, local_resources(device).device)
     source = find_data(data)
     path = data if source.name is None or source.folder is None else source.folder / f"{source.name}.npz"
@@ -152,6 +157,6 @@ def _known_name(dataset: str) -> str:
 def _require_own_folder(out: Path) -> None:
     """A folder must be new, empty, or of an earlier export."""
     if out.exists() and not out.is_dir():
-        raise stop(f"--out {out} is a file; name a folder")
+        raise stop(f"--out {out} is a file; give a folder")
     if out.is_dir() and any(out.iterdir()) and not (out / "model.json").exists():
-        raise stop(f"--out {out} has other files; name a new folder")
+        raise stop(f"--out {out} has other files in it; give a new folder")

@@ -5,13 +5,16 @@ from typing import Annotated, Any
 
 import typer
 
-from compool.cli._app import DataFolder, app, stop
+from compool.cli._app import DataFolder, app, examples, stop
 
 
 @app.command(
     "report",
-    epilog="Examples:  `compool report`,  `compool report --store out/communities.sqlite --graphs`,  "
-    "`compool report --pick last --out out/last`",
+    epilog=examples(
+        "compool report",
+        "compool report --store out/communities.sqlite --graphs",
+        "compool report --pick last --out out/last",
+    ),
 )
 def report_study(
     store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
@@ -21,25 +24,25 @@ def report_study(
     data: DataFolder = None,
     graphs: Annotated[
         bool,
-        typer.Option("--graphs", help="Train a network for each data set that has none kept, to look into graphs."),
+        typer.Option("--graphs", help="Show graphs; trains a network for each data set that has no stored one."),
     ] = False,
     pick: Annotated[
         str,
         typer.Option(
             metavar="RULE",
-            help="Which epoch counts: best (in validation, of equals the latest), first (of equals the first), last, "
-            "or loss (lowest in validation).",
+            help="Which epoch counts: best (best validation score, the latest of equals), first (the first of equals), "
+            "last, or loss (lowest validation loss).",
         ),
     ] = "best",
     metric: Annotated[
         str,
         typer.Option(
-            help="Show this metric: accuracy, balanced_accuracy, f1, roc_auc, average_precision, mae or rmse.",
+            help="Metric to show: accuracy, balanced_accuracy, f1, roc_auc, average_precision, mae or rmse.",
             show_default="the one that picked the epoch",
         ),
     ] = "",
 ) -> None:
-    """Write tables, figures, and a page that needs no network, from the runs of a study."""
+    """Write tables, figures and a self-contained page from the runs of a study."""
     from rich.console import Console
 
     from compool.cli._data import find_data
@@ -47,9 +50,9 @@ def report_study(
     from compool.report.sweeps import sweep_table
 
     if not store.exists():
-        raise stop(f"--store {store} is not there; compool run makes one")
+        raise stop(f"--store {store} does not exist; `compool run` creates it")
     if out is not None and out.exists() and not out.is_dir():
-        raise stop(f"--out {out} is no folder")
+        raise stop(f"--out {out} is a file; give a folder")
     study, path = report_with_status(store, out, find_data(data).folder, graphs, pick, metric)
     console = Console() if Console().is_terminal else Console(width=160)
     for table in (*tables.tables(study), *map(sweep_table, study.sweeps)):
@@ -73,28 +76,32 @@ def report_with_status(
             return write_report(store, out, data, graphs, *callbacks, pick, metric)
         except OSError as error:
             command = f"compool report --store {store}" + ("" if out is None else f" --out {out}")
-            raise OSError(f"{error}; the runs are safe in {store}, and `{command}` tries again") from None
+            raise OSError(f"{error}; the runs are safe in {store}, retry with `{command}`") from None
 
 
 @app.command(
     "show",
-    epilog="Examples:  `compool show communities 0`,  `compool show NCI1 7 --data ~/data --store study.sqlite`,  "
-    "`compool show NCI1 7 --data ~/data --model network.safetensors --out picture.svg`",
+    epilog=examples(
+        "compool show communities 0",
+        "compool show NCI1 7 --data ~/data --store study.sqlite",
+        "compool show NCI1 7 --data ~/data --model network.safetensors --out picture.svg",
+    ),
 )
 def show_graph(
     dataset: Annotated[str, typer.Argument(help="The data set.")],
     index: Annotated[int, typer.Argument(help="Which of its graphs, from 0.")],
     store: Annotated[
         Path | None,
-        typer.Option(help="Take the network of a run of this study.", show_default="study.sqlite, where there is one"),
+        typer.Option(help="Use the network of a run of this study.", show_default="study.sqlite if it exists"),
     ] = None,
-    model: Annotated[Path | None, typer.Option(help="Take the network of this file (safetensors).")] = None,
+    model: Annotated[Path | None, typer.Option(help="Use the network in this file (safetensors).")] = None,
     recipe: Annotated[str, typer.Option(help="The recipe of the run.", show_default="any")] = "",
     replica: Annotated[
-        int | None, typer.Option(min=0, help="The run.", show_default="that of the best validation accuracy")
+        int | None, typer.Option(min=0, help="Which run.", show_default="the one with the best validation score")
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(min=-1, max=1, help="Merge edges that score above it.", show_default="the network's")
+        float | None,
+        typer.Option(min=-1, max=1, help="Merge edges with a score above this.", show_default="the network's"),
     ] = None,
     data: DataFolder = None,
     out: Annotated[
@@ -106,9 +113,9 @@ def show_graph(
 ) -> None:
     """Show what component pooling does to one graph, level by level.
 
-    The network is that of a run of a study, with the weights that the study keeps. A run without weights is trained
-    again, once, and its network kept beside the store. Without a study or a model, four replicas are trained by the
-    data set's recipe, and the best in validation is shown. Before it trains, the command says why.
+    Uses the stored network of a run. A run without weights is trained again once, and its network is kept beside the
+    store. Without a study or a model, four replicas are trained with the data set's recipe, and the one with the
+    best validation score is shown. The command says so before it trains.
     """
     from compool.cli._data import find_data
     from compool.cli._display import Display
@@ -122,7 +129,7 @@ def show_graph(
         raise stop("give --store or --model, not both")
     for option, path in (("--store", store), ("--model", model)):
         if path is not None and not path.exists():
-            raise stop(f"{option} {path} is not there")
+            raise stop(f"{option} {path} does not exist")
     source = find_data(data)
     source.datasets([dataset], dataset)
     try:

@@ -9,38 +9,45 @@ from typing import Annotated, Any
 
 import typer
 
-from compool.cli._app import DataFolder, app, stop
+from compool.cli._app import DataFolder, app, examples, stop
 
 
 @app.command(
     "run",
-    epilog="Examples:  `compool run`,  `compool run PROTEINS NCI1 --data ~/data --replicas 10`,  "
-    "`compool run COLLAB --method gin --recipe paper --epochs 50`,  `compool run NCI1 --ray HEAD:6379`,  "
-    "`compool run NCI1 --method component --set lr=1e-3,3e-3 --set dropout=0,0.1 --replicas 5`,  "
-    "`compool run NCI1 --log tensorboard`",
+    epilog=examples(
+        "compool run",
+        "compool run PROTEINS NCI1 --data ~/data --replicas 10",
+        "compool run PROTEINS NCI1 --data ~/data --dry-run",
+        "compool run COLLAB --method gin --recipe paper --epochs 50",
+        "compool run NCI1 --method component --set lr=1e-3,3e-3 --set dropout=0,0.1 --replicas 5",
+        "compool run NCI1 --log tensorboard",
+        "compool run NCI1 --ray HEAD:6379",
+    ),
 )
 def run_study(
     datasets: Annotated[
-        list[str] | None, typer.Argument(help="Data sets; none: the generated communities.", show_default=False)
+        list[str] | None, typer.Argument(help="Data sets.", show_default="communities, a generated set")
     ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="Methods, with commas between; also none, topk, sag, edge and random, for comparison, and "
-            "FILE.py:CLASS or MODULE:CLASS for a network of your own.",
+            help="Methods, separated by commas: component, edgepool, gin; for comparison none, topk, sag, edge, "
+            "random; FILE.py:CLASS or MODULE:CLASS for your own network.",
             show_default="component,edgepool,gin",
         ),
     ] = None,
-    recipe: Annotated[str, typer.Option(help="fast, paper, tuned, or a TOML file of settings.")] = "fast",
+    recipe: Annotated[str, typer.Option(help="fast, paper, tuned, learned, or a TOML file of settings.")] = "fast",
     num_replicas: Annotated[
-        int | None, typer.Option("--replicas", help="Trainings of each.", show_default="100, or 20 of the communities")
+        int | None,
+        typer.Option("--replicas", help="Trainings per data set and method.", show_default="100; 20 for communities"),
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE,…",
-            help="Change a setting; several values: a sweep. With --trials also NAME=LOW..HIGH or NAME=log:LOW..HIGH.",
+            help="Change a setting; several values make a sweep. With --trials also NAME=LOW..HIGH or "
+            "NAME=log:LOW..HIGH.",
             show_default=False,
         ),
     ] = None,
@@ -52,9 +59,9 @@ def run_study(
     metric: Annotated[
         str | None,
         typer.Option(
-            help="What picks the epoch and is reported: accuracy, balanced_accuracy, f1, roc_auc, average_precision, "
-            "mae or rmse.",
-            show_default="accuracy; roc_auc for several labels, mae for numbers",
+            help="Metric that picks the epoch and is reported: accuracy, balanced_accuracy, f1, roc_auc, "
+            "average_precision, mae or rmse.",
+            show_default="accuracy; roc_auc for multilabel, mae for regression",
         ),
     ] = None,
     patience: Annotated[
@@ -67,44 +74,54 @@ def run_study(
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
     data: DataFolder = None,
     store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
-    block: Annotated[int | None, typer.Option(help="Replicas in one training.", show_default="by free memory")] = None,
+    block: Annotated[
+        int | None, typer.Option(help="Replicas to train together.", show_default="as many as fit in memory")
+    ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(help="Blocks that train at the same time.", show_default="one a core on the CPU, else one"),
+        typer.Option(help="Blocks to train at the same time.", show_default="one per CPU core; one on a GPU"),
     ] = None,
     ray: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Train on a Ray cluster; `local` starts one here.", show_default=False),
+        typer.Option(
+            metavar="ADDRESS", help="Train on a Ray cluster; `local` starts one on this machine.", show_default=False
+        ),
     ] = None,
     weights: Annotated[
         bool,
-        typer.Option("--weights/--no-weights", help="Keep the weights of each run's best epoch in the study's file."),
+        typer.Option("--weights/--no-weights", help="Store the weights of each run's best epoch."),
     ] = True,
     log: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KIND",
-            help="Log every epoch, in STORE-logs beside the study's file: csv, tensorboard, or csv,tensorboard.",
+            help="Log every epoch to STORE-logs beside the study's file: csv, tensorboard, or csv,tensorboard.",
             show_default=False,
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show what would be trained and how long it takes, roughly; train nothing."),
+    ] = False,
     with_report: Annotated[bool, typer.Option("--report/--no-report", help="Write the report at the end.")] = True,
 ) -> None:
     """Train many replicas of each method on each data set, store them as they finish, and write the report.
 
-    What the store has is not trained again: after Ctrl-C or a crash, the same command goes on, within blocks, too.
+    Runs in the store are not trained again. After Ctrl-C or a crash, rerun the same command to resume, even in the
+    middle of a block.
     """
     import signal
 
     from rich.console import Console
 
     from compool import study
+    from compool._words import counted
     from compool.cli._data import find_data
+    from compool.cli._plan import default_recipes, plan_lines
     from compool.cli.pages import report_with_status
     from compool.study import checkpoint
     from compool.study.log_files import LOG_KINDS, log_folder, open_logs, require_logs
-    from compool.study.recipe import METHODS
+    from compool.study.recipe import METHODS, REPLACEMENTS
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill`, or the end of a job, is as good as Ctrl-C
     source = find_data(data)
@@ -114,10 +131,10 @@ def run_study(
     options = {"epochs": epochs, "metric": metric, "patience": patience}
     changes = [*(settings or ()), *(f"{name}={value}" for name, value in options.items() if value is not None)]
     if not methods:
-        raise stop("--method names none; there are component, edgepool and gin, and none, topk, sag, edge and random")
+        raise stop(f"--method must name at least one of {', '.join((*METHODS, *REPLACEMENTS))}; got none")
     log_kinds = _listed(log)
     if log is not None and not log_kinds:
-        raise stop(f"--log names no kind of log; there are {', '.join(LOG_KINDS)}")
+        raise stop(f"--log must name at least one of {', '.join(LOG_KINDS)}; got none")
     require_logs(log_kinds)
     plan: list[study.Block] = []
     try:
@@ -125,6 +142,9 @@ def run_study(
         chosen = list(
             dict.fromkeys(variant for pair in pairs for variant in study.variants(*pair, recipe, changes, trials, seed))
         )
+        for name in {variant.method for variant in chosen}:
+            if len({variant.own_checksum for variant in chosen if variant.method == name}) > 1:
+                raise stop(f"--method names two classes {name} of different files: rename one of them")
         with ExitStack() as stack:
             if ray is not None:
                 from compool.integrations import ray as cluster
@@ -136,18 +156,17 @@ def run_study(
             where = (store, source.folder, resources, block, print)
             plan = study.plan(chosen, num_wanted, seed, *where, not dry_run)
             plan = [replace(planned, keep_weights=weights) for planned in plan]
+            for line in default_recipes(chosen):
+                print(line)
             todo = sum(len(planned.replicas) for planned in plan)
             begun = sum(planned.epochs_done > 0 for planned in plan)
             print(
-                f"{todo} trainings to do in {len(plan)} blocks{f', {begun} of them begun' if begun else ''}, "
-                f"{len(chosen) * num_wanted - todo} in {store} already"
+                f"{counted(todo, 'training')} to do in {counted(len(plan), 'block')}"
+                f"{f' ({begun} to resume)' if begun else ''}, {len(chosen) * num_wanted - todo:,} already in {store}"
             )
             if dry_run:
-                for planned in plan:
-                    done = f", {planned.epochs_done} of them done" if planned.epochs_done else ""
-                    note = f", {planned.note}" if planned.note else ""
-                    replicas = f"{len(planned.replicas)} replicas on {planned.device}{note}"
-                    print(f"{planned.name}: {replicas}, {planned.recipe.epochs} epochs{done}")
+                for line in plan_lines(plan, resources.workers):
+                    print(line)
                 return
             if plan:
                 from compool.study.progress import Progress
@@ -173,20 +192,18 @@ def run_study(
             print(f"report: {report_with_status(store, None, source.folder, False)[1]}")
     except KeyboardInterrupt:
         noted = any(planned.checkpoint and planned.checkpoint.exists() for planned in plan)
-        kept = f", those under way in {checkpoint.folder_of(store)}" if noted else ""
-        raise stop(f"stopped; finished blocks are in {store}{kept}; the same command goes on from there", 130) from None
+        kept = f", unfinished ones in {checkpoint.folder_of(store)}" if noted else ""
+        raise stop(f"stopped; finished blocks are in {store}{kept}; rerun the same command to resume", 130) from None
 
 
-@app.command(
-    "runs", epilog="Examples:  `compool runs`,  `compool runs --csv > runs.csv`,  `compool runs --json --curves`"
-)
+@app.command("runs", epilog=examples("compool runs", "compool runs --csv > runs.csv", "compool runs --json --curves"))
 def list_runs(
     store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
     as_json: Annotated[bool, typer.Option("--json", help="Print every column of every run as JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print every column of every run as CSV.")] = False,
-    curves: Annotated[bool, typer.Option("--curves", help="With --json or --csv: the curves, too.")] = False,
+    curves: Annotated[bool, typer.Option("--curves", help="With --json or --csv: include the curves.")] = False,
 ) -> None:
-    """List what a study has: a line for each data set, method, recipe and seed; or every run."""
+    """List the runs of a study: one line per data set, method, recipe and seed, or every run."""
     import sys
 
     from rich.console import Console
@@ -197,7 +214,7 @@ def list_runs(
     from compool.study.store import Store
 
     if not store.exists():
-        raise stop(f"--store {store} is not there; compool run makes one")
+        raise stop(f"--store {store} does not exist; `compool run` creates it")
     runs = list(Store(store).runs(curves=curves))
     if as_json:
         names = [name for name in COLUMNS if curves or name != "curves"]
@@ -211,19 +228,21 @@ def list_runs(
             Console().print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
-@app.command("add", epilog="Examples:  `compool add results/runs/*.csv.gz --store study.sqlite`")
+@app.command("add", epilog=examples("compool add results/runs/*.csv.gz --store study.sqlite"))
 def add_runs(
     exported: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Files of `compool runs --csv --curves`.")],
     store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
 ) -> None:
-    """Add exported runs to a study, all or none; what is there already stays as it is."""
+    """Add exported runs to a study, all or none of them. Runs that it already has are not changed."""
+    from compool._words import counted
     from compool.study.csv_files import read_csv
     from compool.study.store import Store
 
     runs = [run for path in exported for run in read_csv(path)]
     num_new = Store(store).add(runs)
     print(
-        f"{num_new} of {len(runs)} runs added to {store}" + ("; the others were there" if num_new < len(runs) else "")
+        f"{num_new:,} of {counted(len(runs), 'run')} added to {store}"
+        + ("; it already had the others" if num_new < len(runs) else "")
     )
 
 

@@ -5,18 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
-from compool.cli._app import DataFolder, app, stop
+from compool.cli._app import DataFolder, app, examples, stop
 
 
-@app.command("datasets", epilog="Examples:  `compool datasets --data ~/data`,  `compool datasets --json`")
+@app.command("datasets", epilog=examples("compool datasets --data ~/data", "compool datasets --json"))
 def list_datasets(
     data: DataFolder = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the data sets at hand, with the paper's Table 1 beside them; what differs is marked.
+    """List the available data sets and compare them with the paper's Table 1.
 
     Looks in the folder `--data` (zip files, unpacked folders, `.npz` files or a PyG root) and in the cache. A set is
-    parsed when it is first seen.
+    parsed the first time it is listed.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -53,9 +53,7 @@ def list_datasets(
     for row in rows:
         table.add_row(escape(row["name"]), *_cells(row))
     Console().print(table)
-    Console().print(
-        "nodes, edges: mean of a graph; [bold red]red[/]: differs from the paper's Table 1, which stands in brackets"
-    )
+    Console().print("nodes, edges: mean per graph; [bold red]red[/]: differs from the paper's Table 1 (in brackets)")
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
@@ -64,7 +62,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
     summary, described = row["found"], row["paper"]
     if summary is None:
         paper = [f"({described[key]:,})" for key in ("graphs", "nodes", "edges", "classes")] if described else [""] * 4
-        return [*paper, f"[bold red]{escape(row['error'])}[/]" if row["error"] else "not here"]
+        return [*paper, f"[bold red]{escape(row['error'])}[/]" if row["error"] else "not found"]
     cells = []
     for key in ("graphs", "nodes", "edges", "classes"):
         text = f"{summary[key]:,}"
@@ -83,11 +81,11 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 @app.command(
     "recipes",
-    epilog="Examples:  `compool recipes`,  `compool recipes --method gin --recipe paper`,  `compool recipes --json`",
+    epilog=examples("compool recipes", "compool recipes --method gin --recipe paper", "compool recipes --json"),
 )
 def list_recipes(
     method: Annotated[str, typer.Option(help="Only this method: component, edgepool or gin.")] = "",
-    name: Annotated[str, typer.Option("--recipe", help="Only recipes of this name: fast, paper or tuned.")] = "",
+    name: Annotated[str, typer.Option("--recipe", help="Only recipes of this name, such as fast or paper.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every setting.")] = False,
 ) -> None:
     """List the recipes: how each method is trained on each data set, and how many parameters its network has."""
@@ -98,13 +96,15 @@ def list_recipes(
     from rich.table import Table
 
     from compool import study
+    from compool._words import did_you_mean
 
     if method and method not in study.METHODS:
-        raise stop(f"--method must be one of {', '.join(study.METHODS)}; got {method!r}")
+        hint = did_you_mean(method, study.METHODS)
+        raise stop(f"--method must be one of {', '.join(study.METHODS)}; got {method!r}{hint}")
     chosen = [recipe for recipe in study.recipes() if method in ("", recipe.method) and name in ("", recipe.name)]
     if not chosen:
         names = sorted({recipe.name for recipe in study.recipes() if method in ("", recipe.method)})
-        raise stop(f"there is no recipe {name!r}{f' of {method}' if method else ''}; there are {', '.join(names)}")
+        raise stop(f"--recipe must be one of {', '.join(names)}; got {name!r}{did_you_mean(name, names)}")
     counts = [recipe.parameters for recipe in chosen]
     if as_json:
         rows = [asdict(recipe) | {"parameters": count} for recipe, count in zip(chosen, counts, strict=True)]
@@ -114,12 +114,12 @@ def list_recipes(
         table = Table(title=kind, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=0)
         table.add_column("data set", no_wrap=True)
         table.add_column("parameters", justify="right", no_wrap=True)
-        table.add_column("settings: of all recipes, then of each")
+        table.add_column("settings: shared, then per recipe")
         for dataset in dict.fromkeys(recipe.dataset for recipe in chosen if recipe.method == kind):
             groups: dict[tuple[str, ...], list[str]] = {}  # names of recipes, by parameters and settings
             for recipe, count in zip(chosen, counts, strict=True):
                 if (recipe.method, recipe.dataset) == (kind, dataset):
-                    groups.setdefault((f"{count:,}", *_setting_words(recipe)), []).append(recipe.name)
+                    groups.setdefault((f"{count:,}", *setting_words(recipe)), []).append(recipe.name)
             (num_parameters, *first), *others = groups
             shared = [text for text in first if all(text in other for other in others)]
             same = all(num_parameters == other[0] for other in others)
@@ -128,14 +128,14 @@ def list_recipes(
                 own = ", ".join(text for text in texts if text not in shared)
                 table.add_row(f"  {', '.join(names)}", "" if same else num_parameters, own)
         Console().print(table)
-    Console().print("Other data sets get each method's defaults, by their own features and classes.")
+    Console().print("Data sets without a recipe of their own get the defaults of each method.")
 
 
-def _setting_words(recipe: Any) -> list[str]:
+def setting_words(recipe: Any) -> list[str]:
     """The settings of a recipe, each in words."""
     words = [
         recipe.layers,
-        f"{recipe.in_channels} features ({recipe.features})",
+        f"features {recipe.features}" + ("" if recipe.in_channels is None else f" ({recipe.in_channels})"),
         f"hidden {recipe.hidden}",
         f"batch {recipe.batch}",
         f"{recipe.epochs} epochs",

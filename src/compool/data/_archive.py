@@ -75,7 +75,7 @@ class Archive:
         """Open a member, to be read in a stream."""
         info = self.members[name]
         if info.flag_bits & 1:
-            raise ValueError(f"{self.path}: {name} is encrypted; unpack it, and give the folder instead")
+            raise ValueError(f"{self.path}: {name} is encrypted; unpack it and give the folder instead")
         with _damage():
             return Member(self._zip.open(info))
 

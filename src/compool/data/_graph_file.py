@@ -65,7 +65,7 @@ def read_notes(path: Path) -> dict[str, str]:
 
 def damaged(path: Path, error: Exception) -> ValueError:
     """The error of a file whose arrays are wrong."""
-    return ValueError(f"{path} is damaged or no graph set ({error}); delete it")
+    return ValueError(f"{path} is damaged, or not a graph set ({error}); delete it")
 
 
 def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
@@ -91,5 +91,5 @@ def _array(content: bytearray) -> NDArray[Any]:
     if dtype.kind not in "iufU" or fortran_order or min(shape, default=0) < 0:
         raise ValueError(f"an array of {dtype} is not expected")
     if math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
-        raise ValueError(f"an array of shape {shape} is cut off")
+        raise ValueError(f"an array of shape {shape} is truncated")
     return np.frombuffer(content, dtype, offset=stream.tell()).reshape(shape)

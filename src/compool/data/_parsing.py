@@ -48,7 +48,7 @@ def _parse_files(name: str, read: Read, has_targets: bool) -> GraphSet:
         line = int((pairs == error.edge).all(1).argmax())
         numbers = tuple(node + 1 for node in error.edge)
         raise ValueError(
-            f"{name}_A.txt, line {line + 1}: edge {numbers} is there in one direction only; is the file cut off?"
+            f"{name}_A.txt, line {line + 1}: edge {numbers} is present in one direction only; is the file truncated?"
         ) from None
     if edges.rows is not None:
         edge_labels = None if edge_labels is None else edge_labels[edges.rows]

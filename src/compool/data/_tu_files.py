@@ -34,7 +34,7 @@ def open_files(name: str, source: Path) -> Iterator[Read]:
             archive.require_size(wanted.values())
             yield lambda suffix: archive.open(wanted[suffix]) if suffix in wanted else None
     except DamagedError as error:
-        raise ValueError(f"{source} is cut off or damaged: {error}") from None
+        raise ValueError(f"{source} is truncated or damaged: {error}") from None
 
 
 def read_names(name: str, source: Path) -> Names:

@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 
+from compool._words import did_you_mean
 from compool.data.color_connectivity import ROADS, color_connectivity
 from compool.data.communities import communities, community_count, community_labels
 from compool.data.graph_set import GraphSet
@@ -12,6 +13,8 @@ _COMMUNITIES = {
     "community-labels": community_labels,
 }
 _PREFIX = "color-connectivity-"
+GENERATED_NAMES = (*_COMMUNITIES, f"{_PREFIX}16", f"{_PREFIX}32", *(f"{_PREFIX}{road}" for road in ROADS))
+"""The names of generated sets; grids may have another side."""
 _NUM_GRAPHS = {"minnesota": 6_000}  # the benchmark's; 15,000 elsewhere
 
 
@@ -38,6 +41,8 @@ def generate(name: str) -> GraphSet:
     if name in _COMMUNITIES:
         return _COMMUNITIES[name]()
     if not is_generated(name):
-        raise ValueError(f"there is no generated set {name!r}")
+        raise ValueError(
+            f"name must be one of {', '.join(GENERATED_NAMES)}; got {name!r}{did_you_mean(name, GENERATED_NAMES)}"
+        )
     topology = name.removeprefix(_PREFIX)
     return color_connectivity(f"grid-{topology}" if topology.isdigit() else topology, _NUM_GRAPHS.get(topology, 15_000))

@@ -69,7 +69,7 @@ def renumber(
         table = np.array([known.index(name) if name in known else -1 for name in names], np.int32)
     else:
         if names and names != tuple(map(str, range(len(names)))):
-            raise ValueError(f"the names of the model's {what}s are not known: export it again, with --data")
+            raise ValueError(f"the model has no names for its {what}s; export it again with --data")
         unknown = [str(label) for label in present if label >= num_known]
         table = np.arange(max(present, default=0) + 1, dtype=np.int32)
     if unknown:

@@ -150,7 +150,7 @@ def read_splits(path: Path, graphs: GraphSet, seed: int = 0) -> list[Split]:
         rows = json.loads(path.read_text())["splits"]
         splits = [Split(*(_indices(row[part], part) for part in PARTS)) for row in rows]
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ValueError(f"{path} is no file of splits ({type(error).__name__}: {error})") from None
+        raise ValueError(f"{path} is not a file of splits ({type(error).__name__}: {error})") from None
     if not splits:
         raise ValueError(f"{path} has no splits")
     for index, (parts, row) in enumerate(zip(splits, rows, strict=True)):
@@ -194,7 +194,7 @@ def _check_split(parts: Split, graphs: GraphSet, where: str) -> None:
         raise ValueError(f"{where}: {graphs.name} has graphs 0..{len(graphs) - 1}, found {wrong}")
     if len(np.unique(graph_ids)) < len(graph_ids):
         twice = np.flatnonzero(np.bincount(graph_ids) > 1)[0]
-        raise ValueError(f"{where}: graph {twice} is there twice")
+        raise ValueError(f"{where}: graph {twice} appears twice")
     for part, indices in zip(PARTS, parts, strict=True):
         if not len(indices):
             raise ValueError(f"{where}: {part} has no graphs, at least one is needed")

@@ -1,6 +1,5 @@
 """Data sets in the TU layout (https://chrsmrrs.github.io/datasets), from wherever they are."""
 
-import difflib
 import json
 import logging
 import os
@@ -8,11 +7,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from compool._words import did_you_mean
 from compool.data._parsing import parse
 from compool.data._tu_files import read_names
 from compool.data.conversion import check_name
+from compool.data.generated import GENERATED_NAMES
 from compool.data.graph_set import GraphSet
-from compool.data.paper import TU_NAMES
+from compool.data.paper import TABLE_1, TU_NAMES
 
 _log = logging.getLogger(__name__)
 _READER = "reader 2;"  # changes when more of the files is read: what an older version cached is then parsed again
@@ -52,7 +53,7 @@ def load(name: str, data: Path | str | None = None, variant: str = "paper", chec
     except FileNotFoundError as error:
         if given == name:
             raise
-        raise FileNotFoundError(f"{error}; {given} means {name} here, variant='tu' loads {given} itself") from None
+        raise FileNotFoundError(f"{error}; {given} stands for {name}; variant='tu' loads {given} itself") from None
 
 
 def _load(name: str, data: Path | str | None, check_edges: bool) -> GraphSet:
@@ -62,8 +63,8 @@ def _load(name: str, data: Path | str | None, check_edges: bool) -> GraphSet:
             graphs, about = GraphSet.open(cached, check_edges)
             if not about.get("source", _READER).startswith(_READER):
                 _log.warning(
-                    "%s is from an earlier version, without edge labels: delete it, or name the folder of %s once, "
-                    "to read them",
+                    "%s was cached by an earlier version, without edge labels; to read them, delete it, or give the "
+                    "folder of %s once",
                     cached,
                     name,
                 )
@@ -133,9 +134,7 @@ def find_source(name: str, data: Path) -> Path:
         raise FileNotFoundError(
             f"Folder {data} does not exist; it should have {name}.zip, {name}.npz or {name}/{name}_A.txt"
         )
-    known = {known_name.lower(): known_name for known_name in available(data)}
-    near = difflib.get_close_matches(name.lower(), known, 1)
-    hint = f"; did you mean {known[near[0]]}?" if near else ""
+    hint = did_you_mean(name, (*available(data), *GENERATED_NAMES))
     raise FileNotFoundError(
         f"no data set {name} in {data}: expected {name}.zip, {name}.npz or {name}/{name}_A.txt there{hint}"
     )
@@ -155,9 +154,10 @@ def _download(name: str, folder: Path) -> Path:
     try:
         TUDataset(str(folder), name)
     except Exception as error:  # PyG, its downloader and the network raise many types
+        hint = did_you_mean(name, (*available(cache_folder()), *TABLE_1, *TU_NAMES, *GENERATED_NAMES))
         raise FileNotFoundError(
             f"{name} is not in the cache and could not be downloaded ({type(error).__name__}: {error}); "
-            "name a folder that has it"
+            f"give a folder that has it{hint}"
         ) from None
     return folder / name / "raw"
 

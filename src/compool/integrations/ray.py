@@ -49,7 +49,7 @@ def connected_cluster(address: str, workers: int | None = None) -> Iterator[None
     try:
         import ray
     except ImportError:
-        raise RuntimeError("--ray needs Ray, which is not installed: pip install -c constraints.txt '.[ray]'") from None
+        raise RuntimeError("--ray needs Ray: pip install -c constraints.txt '.[ray]'") from None
     own: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
     host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
@@ -57,7 +57,7 @@ def connected_cluster(address: str, workers: int | None = None) -> Iterator[None
             socket.create_connection((host, int(port)), timeout=10).close()
         ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **own)
     except (RuntimeError, ValueError, OSError, OverflowError) as error:
-        raise RuntimeError(f"--ray {address}: no Ray cluster could be reached there ({_last_line(error)})") from None
+        raise RuntimeError(f"--ray {address}: cannot reach a Ray cluster there ({_last_line(error)})") from None
     try:
         yield
     finally:
@@ -74,7 +74,7 @@ def cluster_resources(device: str = "auto", workers: int | None = None) -> Resou
     if device == "auto":
         device = "cuda" if gpus else "cpu"
     if device not in ("cpu", "cuda") or (device == "cuda" and not gpus):
-        raise ValueError(f"device must be cpu, cuda or auto, and in the cluster; got {device}")
+        raise ValueError(f"device must be cpu, cuda or auto, and available in the cluster; got {device}")
     if not cpus:
         raise ValueError("the Ray cluster has no CPU for tasks")
     if device == "cpu":

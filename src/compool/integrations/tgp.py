@@ -21,7 +21,8 @@ class ComponentSelect(Select):
 
     Args:
         in_channels: size of each node's features.
-        settings: of :class:`compool.ComponentPooling`; ``weights="all"`` is no assignment of nodes and not possible.
+        settings: of :class:`compool.ComponentPooling`; ``weights="all"`` is not possible, as a node would be
+            in several supernodes.
     """
 
     def __init__(self, in_channels: int, **settings: Any) -> None:

@@ -65,7 +65,7 @@ class EdgeScorer(torch.nn.Module):
         return activation(self.score)
 
     def reset_parameters(self) -> None:
-        """Draw the scorer's weights anew."""
+        """Draw new weights for the scorer."""
         if self.random is not None:
             self.random.reset_parameters()
             return

@@ -60,7 +60,7 @@ def check_budget(
     if len(chosen) > 1:
         raise ValueError(f"choose one of {', '.join(given)}; got {' and '.join(chosen)}")
     if threshold is not None and chosen and max_size is None:
-        raise ValueError(f"{chosen[0]} stands in place of a threshold; choose one, got threshold={threshold} too")
+        raise ValueError(f"{chosen[0]} replaces the threshold; give one of them, got threshold={threshold} too")
     if quantile is not None and not 0 <= quantile <= 1:
         raise ValueError(f"quantile must lie in 0..1, got {quantile}")
     if ratio is not None and not 0 < ratio <= 1:
@@ -79,7 +79,7 @@ def check_scorer(scorer: str, reduce: str) -> None:
         raise ValueError(f"scorer must be one of {', '.join(map(repr, SCORERS))}; got {scorer!r}")
     if scorer == "random" and reduce not in ("sum", "mean"):
         raise ValueError(
-            f"scorer='random' goes with reduce='sum' or 'mean', as its scores weigh nothing; got {reduce!r}"
+            f"scorer='random' needs reduce='sum' or 'mean', because its scores are not weights; got {reduce!r}"
         )
 
 
@@ -88,14 +88,14 @@ def check_reduce(reduce: str, weights: str, score: Score, threshold: float | Non
     if reduce not in REDUCTIONS:
         raise ValueError(f"reduce must be one of {', '.join(map(repr, REDUCTIONS))}; got {reduce!r}")
     if reduce != "score" and weights == "all":
-        raise ValueError(f"weights='all' is a way to weigh by scores; it goes with reduce='score', not {reduce!r}")
+        raise ValueError(f"weights='all' needs reduce='score', got reduce={reduce!r}")
     if reduce == "graded" and not isinstance(score, str):
         raise ValueError(
-            "reduce='graded' needs the score from which on edges merge fully: choose score='tanh', 'sigmoid' or "
+            "reduce='graded' needs to know the highest score: choose score='tanh', 'sigmoid' or "
             "'hardtanh', not a callable"
         )
     if reduce == "graded" and has_budget:
-        raise ValueError("reduce='graded' grades scores from a threshold on; it does not go with quantile or ratio")
+        raise ValueError("reduce='graded' needs a threshold; it cannot be combined with quantile or ratio")
     if reduce == "graded" and isinstance(score, str) and threshold == highest_score(score):
         raise ValueError(
             f"reduce='graded' needs a threshold below {threshold:g}, the highest score: nothing would merge"

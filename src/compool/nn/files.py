@@ -48,14 +48,14 @@ def load_network(path: str | os.PathLike[str]) -> torch.nn.Module:
         'CPCL'
     """
     if Path(path).is_dir():
-        raise ValueError(f"{path} is a folder; name a file that save_network wrote")
+        raise ValueError(f"{path} is a folder; give a file that save_network wrote")
     try:
         with safe_open(path, framework="pt") as file:
             kind, settings = _described(file.metadata() or {}, path)
             dtype = _require_fit(kind, settings, file)
             tensors = _read_tensors(file, path)
     except SafetensorError as error:
-        raise ValueError(f"{path} is damaged or no safetensors file ({error})") from None
+        raise ValueError(f"{path} is damaged, or not a safetensors file ({error})") from None
     except _MisfitError as error:
         raise ValueError(f"{path} holds a network that cannot be loaded: {error}; save it again") from None
     network = kind(**settings).network().to(dtype)
@@ -84,12 +84,12 @@ def _described(
     try:
         settings = json.loads(notes.get("settings", ""))
     except (ValueError, RecursionError) as error:
-        raise _MisfitError(f"its settings are no JSON ({error})") from None
+        raise _MisfitError(f"its settings are not valid JSON ({error})") from None
     if not isinstance(settings, dict):
         raise _MisfitError(f"its settings must be a JSON object, got {str(settings)[:60]!r}")
     known = {field.name: field for field in fields(kind)}
     for name in settings.keys() - known.keys():
-        raise _MisfitError(f"its settings have {name[:60]!r}, which {notes['compool']} has not")
+        raise _MisfitError(f"its settings have {name[:60]!r}, which {notes['compool']} does not have")
     for name, field in known.items():
         if name in settings:
             _require_type(name, settings[name], field.type)

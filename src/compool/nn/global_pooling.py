@@ -45,7 +45,7 @@ class GlobalComponentPooling(EdgeScorer):
         scorer: Scorer = "linear",
     ) -> None:
         if scorer == "random":
-            raise ValueError("scorer='random' says which edges merge, but here all do; choose 'linear' or 'similarity'")
+            raise ValueError("scorer='random' has no effect here, as all edges merge; choose 'linear' or 'similarity'")
         super().__init__(in_channels, score, symmetric, edge_dim, scorer)
         if reduce not in ("sum", "mean"):
             raise ValueError(f"reduce must be 'sum' or 'mean', got {reduce!r}")

@@ -81,7 +81,7 @@ class Pooled(NamedTuple):
     def unpool(self, x: Tensor) -> Tensor:
         """Give every node the features `x` [K, …] of its supernode; [N, …]."""
         if x.dim() == 0 or x.size(0) != self.x.size(0):
-            raise ValueError(f"x must have {self.x.size(0)} rows, one a supernode; got {list(x.shape)}")
+            raise ValueError(f"x must have {self.x.size(0)} rows, one per supernode; got {list(x.shape)}")
         return ops.lift(x, self.cluster)
 
     def restore(self, x: Tensor) -> Fine:

@@ -56,7 +56,7 @@ class ComponentUNet(torch.nn.Module):
         if skip not in ("sum", "cat"):
             raise ValueError(f"skip must be 'sum' or 'cat', got {skip!r}")
         if "edge_dim" in pooling:
-            raise ValueError("edge_dim is no setting here: the convolutions take no edge features")
+            raise ValueError("edge_dim must be None: the convolutions take no edge features")
         self.in_channels, self.depth, self.dropout, self.skip = in_channels, depth, dropout, skip
         down = [in_channels] + [hidden_channels] * depth
         joined = hidden_channels * (2 if skip == "cat" else 1)

@@ -63,7 +63,7 @@ def check_forest_size(num_edges: int, num_nodes: int) -> None:
 def nan_weight(weight: Tensor, name: str = "weight") -> ValueError:
     """The error for weights that are NaN."""
     edge = int(weight.isnan().nonzero()[0])
-    return ValueError(f"the {name} of edge {edge} (of {weight.numel()}) is NaN, which is neither high nor low")
+    return ValueError(f"the {name} of edge {edge} (of {weight.numel()}) is NaN, which cannot be compared")
 
 
 _HETERO = ": graphs of several node types, and to_hetero, are not supported; data.to_homogeneous() makes one type"
@@ -103,7 +103,7 @@ def check_inputs(
     if x.device != weight.device:
         raise ValueError(f"x is on {x.device}, but the layer is on {weight.device}; they must be on one device")
     if x.is_meta:
-        raise ValueError("x is on the meta device, which holds no numbers to pool by")
+        raise ValueError("x is on the meta device, which has no values to pool")
     if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
         raise TypeError(
             f"x is {x.dtype}, but the layer is {weight.dtype}; convert one of them, as in layer.to({x.dtype})"

@@ -95,7 +95,7 @@ def inspect_graph(
     """
     pools = [module for module in network.modules() if isinstance(module, nn.ComponentPooling)]
     if not pools:
-        raise ValueError("network must have component pooling layers to show, got one without")
+        raise ValueError("network must have a component pooling layer, got none")
     if not 0 <= index < len(graphs):
         raise ValueError(f"index must lie in 0..{len(graphs) - 1}, the graphs of {graphs.name}; got {index}")
     if threshold is not None and not -1 <= threshold <= 1:
@@ -104,12 +104,12 @@ def inspect_graph(
     nodes = slice(int(graphs.node_ptr[index]), int(graphs.node_ptr[index + 1]))
     if graph.num_nodes > MAX_DRAWN_NODES:
         raise ValueError(
-            f"graph {index} of {graphs.name} has {graph.num_nodes} nodes; drawn are at most {MAX_DRAWN_NODES}"
+            f"graph {index} of {graphs.name} has {graph.num_nodes} nodes; at most {MAX_DRAWN_NODES} can be drawn"
         )
     x = graph.x if features is None else torch.from_numpy(features.dense(nodes))
     width = cast(nn.Network, network).settings.in_channels
     if x.size(1) != width:
-        raise ValueError(f"the network takes {width} features a node, {graphs.name} has {x.size(1)}")
+        raise ValueError(f"the network takes {width} features per node, but {graphs.name} has {x.size(1)}")
 
     pooled: list[tuple[Tensor, Tensor, nn.Pooled]] = []
     hooks = [

@@ -54,7 +54,7 @@ def inspect_trained(
         on_epoch: called after each epoch of it.
     """
     if model is not None:
-        network, about = nn.load_network(model), f"The network is that of {model.name}."
+        network, about = nn.load_network(model), f"Network: {model.name}."
         recipe_used = recipe(OURS, dataset, name or "fast")
         graphs = planning.load_data(recipe_used, folder)
         width = network.settings.in_channels if isinstance(network, nn.Network) else None
@@ -92,8 +92,8 @@ def describe_network(run: Run, test: str = "") -> str:
     """The network that is shown, in words; `test` is its accuracy after retraining, if it was retrained."""
     retrained = f"; trained again, {test}" if test else ""
     return (
-        f"The network is that of {run.method}, recipe {run.recipe}, seed {run.seed}, replica {run.replica}, at epoch "
-        f"{run.epoch}, of the best validation accuracy: test accuracy {run.test or 0:.1%}{retrained}."
+        f"Network: {run.method}, recipe {run.recipe}, seed {run.seed}, replica {run.replica}, at epoch {run.epoch} "
+        f"(best validation accuracy), test accuracy {run.test or 0:.1%}{retrained}."
     )
 
 
@@ -131,7 +131,7 @@ def network_of(
     """
     require_same_data(run, graphs)
     weights, path = Store(store).weights(run), model_path(store, run)
-    reason = f"{store} keeps no weights of this run, as of an older version or after --no-weights"
+    reason = f"{store} keeps no weights of it: it was trained with --no-weights, or by an older version"
     if weights:
         try:
             return _network_of_weights(run, weights, graphs), describe_network(run)
@@ -166,8 +166,8 @@ def require_same_data(run: Run, graphs: data.GraphSet) -> None:
     """The graphs must be those that a run was trained on, if it has a checksum."""
     if run.data_checksum not in ("", graphs.checksum):
         raise ValueError(
-            f"the run was trained on other data of the name {graphs.name} (checksum {run.data_checksum}; those at hand "
-            f"have {graphs.checksum})"
+            f"the run was trained on other data named {graphs.name} (checksum {run.data_checksum}, "
+            f"not {graphs.checksum})"
         )
 
 
@@ -180,7 +180,7 @@ def retrain(
     differently, so that the network is not bitwise equal; its accuracy shows how close it is.
     """
     if run.epoch is None:
-        raise ValueError(f"replica {run.replica} of {run.dataset} {run.method} failed: there is no network to show")
+        raise ValueError(f"replica {run.replica} of {run.dataset} {run.method} failed and has no network to show")
     kept: list[Any] = []
     recipe = replace(recipe_of(run), epochs=run.epoch)
     (retrained,) = training.train_block(Block(recipe, run.seed, (run.replica,), folder), on_epoch, graphs, kept.append)

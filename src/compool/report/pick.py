@@ -30,7 +30,7 @@ def require_rule(pick: str) -> None:
         >>> require_rule("last")
     """
     if pick not in PICKS:
-        raise ValueError(f"the rule that picks the epoch must be one of {', '.join(PICKS)}; got {pick!r}")
+        raise ValueError(f"pick must be one of {', '.join(PICKS)}; got {pick!r}")
 
 
 def require_metric(metric: str, pick: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from compool._words import counted
 from compool.data import paper
 from compool.report.pick import BEST, missing_data, remedy, require_metric, require_rule, run_at_epoch
 from compool.report.same_data import separate_data
@@ -245,11 +246,11 @@ def collect(runs: Iterable[Run], pick: str = BEST, metric: str = "") -> Study:
         if len(variants) > 1:
             others = sum(len(members) for members in variants.values()) - len(chosen)
             warnings.append(
-                f"{dataset}, {method}: {others} runs of recipe {recipe} have other settings or seeds and are left out; "
-                f"shown are settings {chosen[0].recipe_checksum}, seed {chosen[0].seed}."
+                f"{dataset}, {method}: left out {counted(others, 'run')} of recipe {recipe} with other settings or "
+                f"seeds; shown are settings {chosen[0].recipe_checksum}, seed {chosen[0].seed}."
             )
-        counted = (run_at_epoch(run, pick, metric) for run in sorted(chosen, key=lambda run: run.replica))
-        result = Result(dataset, method, recipe, tuple(counted))
+        at_epoch = (run_at_epoch(run, pick, metric) for run in sorted(chosen, key=lambda run: run.replica))
+        result = Result(dataset, method, recipe, tuple(at_epoch))
         rows.setdefault((dataset, recipe), {})[method] = result
     ordered = tuple(Row(dataset, recipe, results) for (dataset, recipe), results in rows.items())
     present = {method for row in ordered for method in row.results}
@@ -288,7 +289,7 @@ def _mixed(rows: Sequence[Row]) -> Iterable[str]:
             yield f"The runs mix versions of {name}: {', '.join(versions)}."
     devices = sorted({run.device for run in runs})
     if len(devices) > 1:
-        yield f"The runs are of different devices: {', '.join(devices)}; their seconds do not compare."
+        yield f"The runs mix devices: {', '.join(devices)}; do not compare their seconds."
 
 
 def _pairs(ours: Result, theirs: Result) -> list[tuple[float, float]]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from compool._words import counted
 from compool.study.store import Run
 
 
@@ -57,12 +58,12 @@ def separate_data(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
                 for position in group[checksum]:
                     renamed[position] = replace(renamed[position], dataset=other)
                 warnings.append(
-                    f"{name}: {len(group[checksum])} runs were trained on other {kind.word} of this name (checksum "
-                    f"{checksum[:8]} instead of {kept[:8]}) and are shown as {other}."
+                    f"{name}: shown as {other}: {counted(len(group[checksum]), 'run')} trained on other {kind.word} of "
+                    f"this name (checksum {checksum[:8]} instead of {kept[:8]})."
                 )
             if unknown:
                 warnings.append(
-                    f"{name}: {len(unknown)} runs have no checksum of their {kind.word}, as an older version stored "
-                    f"them; they are taken to be of {kind.word} {kept[:8]}."
+                    f"{name}: {counted(len(unknown), 'run')} of older versions without a checksum of the {kind.word}, "
+                    f"assumed to be {kind.word} {kept[:8]}."
                 )
     return renamed, warnings

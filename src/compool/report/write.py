@@ -137,7 +137,7 @@ def _inspect_graphs(
             recipe = recipe_of(run)
             name = recipe.files or recipe.dataset
             if not data.is_generated(name) and folder is None and name not in tu.available(tu.cache_folder()):
-                raise ValueError(f"{name} is not here; name its folder by --data")
+                raise ValueError(f"{name} was not found; give its folder with --data")
             on_status(f"looking into {dataset}")
             graphs = planning.load_data(recipe, folder)
             network, about = network_of(run, store, graphs, folder, on_training, on_epoch)

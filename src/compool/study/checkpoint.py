@@ -116,7 +116,7 @@ class Checkpoint:
             with safe_open(self.path, framework="pt") as opened:
                 notes = opened.metadata() or {}
                 if any(notes.get(key) != value for key, value in self.about.items()):
-                    raise ValueError("it is of other data, other versions, or another kind of device")
+                    raise ValueError("it belongs to other data, another version, or another device")
                 tensors = {name: tensor.clone() for name, tensor in read_tensors(opened).items()}
                 self.earlier_seconds = float(notes["seconds"])
                 return tensors

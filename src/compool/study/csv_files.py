@@ -52,7 +52,7 @@ def read_csv(path: Path) -> list[Run]:
             names = set(reader.fieldnames or ())
             if not needed <= names <= known:
                 wrong = ", ".join(sorted((needed - names) | (names - known)))
-                raise ValueError(f"{path} is no export of runs: columns missing or unknown: {wrong}")
+                raise ValueError(f"{path} is not an export of runs; missing or unknown columns: {wrong}")
             guard = _GUARDED_SINCE in names
             return [_run(row, path, reader.line_num, guard) for row in reader]
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
@@ -62,7 +62,7 @@ def read_csv(path: Path) -> list[Run]:
 def _run(row: dict[str | Any, Any], path: Path, line: int, guard: bool) -> Run:
     try:
         if None in row:
-            raise ValueError(f"there are {len(row[None])} cells more than columns")
+            raise ValueError(f"there are {len(row[None])} more cells than columns")
         values: dict[str, Any] = {"curves": {}}
         for name, text in row.items():
             if text is None:

@@ -57,13 +57,12 @@ def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: 
     named = f"{run.method} on {run.dataset}, recipe {run.recipe}, replica {run.replica}"
     if not weights:
         raise ValueError(
-            f"the weights of {named} were not kept, as of an older version or after --no-weights; train it again in "
-            "another store"
+            f"the weights of {named} were not stored (older version, or --no-weights); train it again in another store"
         )
     if run.data_checksum not in ("", graphs.checksum):
         raise ValueError(
-            f"{named} was trained on other data of the name {graphs.name} (checksum {run.data_checksum}; those at hand "
-            f"have {graphs.checksum})"
+            f"{named} was trained on other data named {graphs.name} (checksum {run.data_checksum}, "
+            f"not {graphs.checksum})"
         )
     names = _fitting(names, graphs)
     about: dict[str, Any] = {

@@ -75,7 +75,7 @@ def recipe_of(run: Run) -> Recipe:
     try:
         return Recipe(**IMPLIED | run.settings)
     except TypeError:
-        raise ValueError(f"the settings of {run.dataset} {run.method} are of another version of compool") from None
+        raise ValueError(f"the settings of {run.dataset} {run.method} come from another version of compool") from None
 
 
 def kept_network(run: Run, weights: bytes, width: int, num_classes: int) -> "Module":
@@ -99,5 +99,5 @@ def kept_network(run: Run, weights: bytes, width: int, num_classes: int) -> "Mod
     try:
         network.load_state_dict(tensors)
     except RuntimeError:
-        raise ValueError(f"{named} do not fit the data set at hand") from None
+        raise ValueError(f"{named} do not fit this data set") from None
     return network.eval()

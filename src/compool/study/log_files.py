@@ -45,7 +45,7 @@ def open_logs(kinds: Sequence[str], store: Path) -> LogWriter:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ValueError(f"the folder of logs {folder} cannot be made: {error.strerror}") from None
+            raise ValueError(f"cannot create the log folder {folder}: {error.strerror}") from None
     return LogWriter([LOG_KINDS[kind](folder) for kind in dict.fromkeys(kinds)])
 
 
@@ -97,7 +97,7 @@ class CSVLog:
         with self.path.open(encoding="utf-8", newline="") as file:
             header = next(csv.reader(file))
         if header != names:
-            raise OSError(f"{self.path} has other columns, of another version; move it away")
+            raise OSError(f"{self.path} has other columns, of another version; move it elsewhere")
 
     def close(self) -> None:
         """Close the file."""

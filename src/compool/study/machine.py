@@ -102,7 +102,7 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
             mounts = [root / "sys/fs/cgroup", root / "sys/fs/cgroup/unified"]  # version 2
         parts = [part for part in path.split("/") if part not in ("", "..")]
         for mount in dict.fromkeys(mounts):
-            # In a container the path may be the one outside of it: then the folders are not there, but the root is
+            # In a container the path may be the one outside of it: then the folders do not exist, but the root does
             yield from (mount.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1))
 
 

@@ -90,7 +90,7 @@ def migrate(connection: sqlite3.Connection, path: Path, names: Sequence[str]) ->
     tables = connection.execute("SELECT name FROM sqlite_master").fetchall()  # first: another process may make ours
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if tables and not version:
-        raise ValueError(f"{path} is no study, but a database of something else")
+        raise ValueError(f"{path} is a database, but not a compool study")
     if version > len(MIGRATIONS):
         raise ValueError(f"{path} was written by a newer version of compool (format {version})")
     if version == len(MIGRATIONS):

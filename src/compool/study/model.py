@@ -64,11 +64,11 @@ def _read_description(path: Path) -> dict[str, Any]:
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ValueError(f"{path.parent} holds no exported network: there is no {path.name}") from None
+        raise ValueError(f"{path.parent} holds no exported network: {path.name} is missing") from None
     except NotADirectoryError:
-        raise ValueError(f"{path.parent} is a file; name the folder of an exported network") from None
+        raise ValueError(f"{path.parent} is a file; give the folder of an exported network") from None
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged: it is no JSON ({error}); export the network again") from None
+        raise ValueError(f"{path} is damaged: it is not valid JSON ({error}); export the network again") from None
     if not isinstance(about, dict) or type(about.get("format")) is not int:
         raise ValueError(f"{path} does not describe an exported network")
     if about["format"] > FORMAT:
@@ -100,9 +100,9 @@ def _require_weights(path: Path, about: dict[str, Any]) -> None:
     except FileNotFoundError:
         raise ValueError(f"{path} does not exist; export the network again") from None
     except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path} is damaged or no safetensors file ({error})") from None
+        raise ValueError(f"{path} is damaged, or not a safetensors file ({error})") from None
     if checksum != about.get("weights_checksum"):
-        raise ValueError(f"{path} and {DESCRIPTION} are not of the same export; export the network again")
+        raise ValueError(f"{path} and {DESCRIPTION} come from different exports; export the network again")
 
 
 def _require_fit(network: Module, encoding: Encoding, names: tuple[str, ...], task: str) -> None:
@@ -121,14 +121,14 @@ def _own_network(folder: Path, about: dict[str, Any], encoding: Encoding, trust:
         raise _DescriptionError("own must say the class and its arguments")
     if not trust:
         raise ValueError(
-            f"{folder} holds a network of its author's own: read {path}, and allow it to run by --trust (trust=True)"
+            f"{folder} holds Python code; read {path}, and if you trust it, allow it with --trust (trust=True)"
         )
     try:
         source = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
     if source_checksum(source) != own.get("checksum"):
-        raise ValueError(f"{path} is not the text that was exported; export the network again")
+        raise ValueError(f"{path} was changed after the export; export the network again")
     sizes, arguments = (encoding.width, len(about["classes"])), json.dumps(own["arguments"])
     network = build(f"{path}:{own['class']}", source, *sizes, arguments, edge_dim=encoding.edge_width or None)
     with safe_open(folder / WEIGHTS, framework="pt") as file:

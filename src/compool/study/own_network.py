@@ -12,7 +12,7 @@ import linecache
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -64,7 +64,7 @@ def read_source(reference: str, option: str = "--method") -> str:
         option: whose value it is, for messages.
 
     Raises:
-        ValueError: if there is no such file, or it is no text.
+        ValueError: if the file does not exist or is not text.
     """
     location, name = _location(reference), class_name(reference)
     if not location or not name.isidentifier():
@@ -94,7 +94,7 @@ def load_class(reference: str, source: str) -> "type[Module]":
 
     Raises:
         OwnNetworkError: if the text raises an error.
-        ValueError: if it has no such class, or that is no module.
+        ValueError: if it has no such class, or that is not a module.
     """
     from torch.nn import Module
 
@@ -192,7 +192,7 @@ def _file_of_module(name: str, reference: str, option: str) -> Path:
         except ModuleNotFoundError:
             spec = None
     if spec is None or not spec.origin or not spec.origin.endswith(".py"):
-        raise ValueError(f"{option} {reference}: there is no Python module {name}; a file is written FILE.py:NAME")
+        raise ValueError(f"{option} {reference}: no Python module {name}; write a file as FILE.py:NAME")
     return Path(spec.origin)
 
 
@@ -229,7 +229,8 @@ def importable(reference: str) -> Iterator[None]:
     try:
         yield
     finally:
-        sys.path.remove(folder)
+        with suppress(ValueError):  # their code may have removed it
+            sys.path.remove(folder)
 
 
 def _own_part(error: BaseException) -> str:

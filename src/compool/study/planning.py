@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from compool import data
+from compool._words import counted
 from compool.study import checkpoint
+from compool.study.estimate import epoch_seconds
 from compool.study.machine import free_memory, has_gpu_driver, num_cpus
 from compool.study.metrics import loss_kind, metric_of
 from compool.study.recipe import METHODS, REPLACEMENTS, Recipe
@@ -41,6 +43,8 @@ class Block:
     """How replicas are trained, if that is not as usual."""
     metric: str = field(default="accuracy", compare=False)
     """The metric that picks the epoch, for showing progress."""
+    epoch_seconds: float = field(default=0.0, compare=False)
+    """A rough estimate; 0 if there is none, as for an own network."""
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
@@ -122,7 +126,7 @@ def local_resources(device: str = "auto", workers: int | None = None) -> Resourc
             workers = workers or 1
             return Resources("cuda", workers, torch.cuda.mem_get_info()[0] // workers)
     if device == "cuda":
-        raise ValueError("there is no CUDA device that this torch can use; device cpu or auto goes without")
+        raise ValueError("torch finds no CUDA device here; choose device cpu or auto")
     workers = workers or num_cpus()
     return Resources("cpu", workers, free_memory() // workers)
 
@@ -154,9 +158,9 @@ def describe_data(recipe: Recipe, graphs: data.GraphSet) -> str:
     if recipe.method in (*METHODS, *REPLACEMENTS):
         kinds += [("edge_attributes", ""), ("edge_labels", "")]
     unused = [f"{summary[key]} {key.replace('_', ' ')}" for key, kind in kinds if summary[key] and kind != chosen.kind]
-    return (
-        f"{name}: {len(graphs):,} graphs, {graphs.target_text}; {chosen.width} node features from {chosen.kind}{auto}"
-        + (f"; not used: {', '.join(unused)}" if unused else "")
+    sizes = counted(len(graphs), "graph"), counted(chosen.width, "node feature")
+    return f"{name}: {sizes[0]}, {graphs.target_text}; {sizes[1]} from {chosen.kind}{auto}" + (
+        f"; not used: {', '.join(unused)}" if unused else ""
     )
 
 
@@ -167,12 +171,12 @@ def splits(recipe: Recipe, graphs: data.GraphSet, seed: int, replicas: Sequence[
     path = Path(recipe.splits)
     if not path.exists():
         raise ValueError(
-            f"splits must be {', '.join(data.SPLIT_KINDS)}, or a file or folder of splits; {path} is not there"
+            f"splits must be {', '.join(data.SPLIT_KINDS)}, or a file or folder of splits; {path} does not exist"
         )
     available = data.read_splits(path, graphs, seed)
     if max(replicas) >= len(available):
         raise ValueError(
-            f"{path} has {len(available)} splits, enough for --replicas {len(available)}; got {max(replicas) + 1}"
+            f"{path} has {counted(len(available), 'split')}: --replicas must be at most that; got {max(replicas) + 1}"
         )
     return [available[replica] for replica in replicas]
 
@@ -299,14 +303,16 @@ def plan(
         max_replicas = group_size or min(block_size(sized, graphs, memory), -(-num_replicas * len(group) // share))
         where = folder, device, checkpoint_folder, interrupted
         missing = missing_blocks(opened, group, num_replicas, seed, max_replicas, *where, graphs.checksum)
-        blocks += [replace(block, own_source=own_source, note=note, metric=metric) for block in missing]
+        for block in missing:
+            seconds = 0.0 if note else epoch_seconds(sized, graphs, len(block.replicas), device)
+            blocks.append(replace(block, own_source=own_source, note=note, metric=metric, epoch_seconds=seconds))
         checksums[group[0].dataset] = graphs.checksum
     for dataset, checksum in checksums.items():
         if opened and (others := opened.num_runs_of_other_data(dataset, checksum)):
             _log.warning(
-                "%s has %d runs of other data named %s: they do not count, and reports show them separately",
+                "%s has %s of other data named %s: they do not count, and reports show them separately",
                 store,
-                others,
+                counted(others, "run"),
                 dataset,
             )
     return blocks
@@ -326,7 +332,7 @@ def _try_own_networks(
 
     source, of_set = read_source(recipes[0].own_network), Graphs(graphs, features)
     if any(source_checksum(source) != recipe.own_checksum for recipe in recipes):
-        raise ValueError(f"{recipes[0].own_network} has changed since its recipe was made; run the command again")
+        raise ValueError(f"{recipes[0].own_network} has changed since the recipe was created; run the command again")
     networks = [initial_network(recipe, source, graphs, of_set, seed=0) for recipe in recipes]
     settings = [stackable_settings(network) for network in networks]
     if any(of_network is None for of_network in settings):

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from compool._words import did_you_mean
 from compool.nn.settings import GINSettings, NetworkSettings
 from compool.study import own_network
 from compool.study.metrics import LOSSES, METRICS
@@ -150,7 +151,8 @@ class Recipe:
             choices["method"] = (own_network.class_name(self.own_network),)
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}")
+                hint = did_you_mean(str(getattr(self, name)), allowed)
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}{hint}")
         for name in ("epochs", "batch", "halve", *(() if self.own_network else ("hidden",))):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {getattr(self, name)!r}")
@@ -158,7 +160,7 @@ class Recipe:
             raise ValueError(f"lr must be above 0, got {self.lr}")
         for name in ("weight_decay", "clip", "patience"):
             if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be below 0, got {getattr(self, name)}")
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must be at least 0 and below 1, got {self.momentum}")
 
@@ -174,7 +176,7 @@ class Recipe:
         """The settings of the network; by default, for the features and classes of the data set."""
         width, classes = in_channels or self.in_channels, num_classes or self.num_classes
         if width is None or classes is None:
-            raise ValueError(f"there is no recipe for {self.dataset}: give in_channels and num_classes")
+            raise ValueError(f"{self.dataset} has no recipe of its own: give in_channels and num_classes")
         outputs = None if task == "classification" else classes
         if self.layers == "GIN":
             return GINSettings(width, self.hidden, classes, self.dropout, self.readout, outputs=outputs)
@@ -261,7 +263,8 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
         return _random(other) if method == "random" else other
     if method not in METHODS:
         known_methods = ", ".join((*METHODS, *REPLACEMENTS))
-        raise ValueError(f"method must be one of {known_methods}, or FILE.py:CLASS; got {method!r}")
+        hint = did_you_mean(method, (*METHODS, *REPLACEMENTS))
+        raise ValueError(f"method must be one of {known_methods}, or FILE.py:CLASS; got {method!r}{hint}")
     return _recipe(method, dataset, name, method, changes)
 
 
@@ -293,11 +296,13 @@ def _recipe(method: str, dataset: str, name: str, variant: str, changes: dict[st
         own, table, name = _read_toml(Path(name)), "fast", Path(name).stem
         wrong = sorted(set(own) - KEYS)
         if wrong:
-            raise ValueError(f"{name}.toml has the unknown setting {wrong[0]!r}; known are {', '.join(sorted(KEYS))}")
+            hint = did_you_mean(wrong[0], KEYS) or f"; known settings: {', '.join(sorted(KEYS))}"
+            raise ValueError(f"{name}.toml has an unknown setting, {wrong[0]!r}{hint}")
         if name in known:
-            raise ValueError(f"{name}.toml must have another name, as {name} is a recipe already")
+            raise ValueError(f"rename {name}.toml: {name} is already the name of a built-in recipe")
     if table not in known:
-        raise ValueError(f"{method} on {dataset} has no recipe {table!r}; there are {', '.join(known)}")
+        hint = did_you_mean(table, known)
+        raise ValueError(f"{method} on {dataset} has no recipe {table!r}; its recipes are {', '.join(known)}{hint}")
     settings: dict[str, Any] = {}
     for layer in layers:
         settings |= {key: value for key, value in layer.items() if not isinstance(value, dict)}
@@ -312,7 +317,7 @@ def _own_recipe(reference: str, dataset: str, name: str, changes: dict[str, Any]
     """The recipe of a network of one's own: data and training as in component pooling's recipe."""
     source, method = own_network.read_source(reference), own_network.class_name(reference)
     if method in (*METHODS, *REPLACEMENTS):
-        raise ValueError(f"{reference} has the name of a built-in method: rename the class")
+        raise ValueError(f"rename the class of {reference}: {method} is a built-in method")
     changes = dict(changes)
     if name.endswith(".toml"):
         changes = _read_toml(Path(name)) | changes
@@ -353,6 +358,6 @@ def _read_toml(path: Any) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise FileNotFoundError(f"there is no recipe file {path}") from None
+        raise FileNotFoundError(f"recipe file {path} does not exist") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no TOML file: {error}") from None
+        raise ValueError(f"{path} is not valid TOML: {error}") from None

@@ -57,11 +57,11 @@ class Store:
                 connection.row_factory = sqlite3.Row
                 yield connection
         except sqlite3.IntegrityError as error:
-            raise ValueError(f"{self.path} was given something that is no run ({_one_line(error)})") from None
-        except sqlite3.OperationalError as error:  # no room, no rights, locked
+            raise ValueError(f"{self.path} cannot store this run ({_one_line(error)})") from None
+        except sqlite3.OperationalError as error:  # disk full, no permission, locked
             raise ValueError(f"{self.path} could not be read or written ({_one_line(error)})") from None
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # names of columns need not be UTF-8, either
-            raise ValueError(f"{self.path} is no study, or damaged ({_one_line(error)})") from None
+            raise ValueError(f"{self.path} is damaged, or not a compool study ({_one_line(error)})") from None
 
     def add(self, runs: Iterable[Run]) -> int:
         """Store all runs or none, with their weights, and return how many are new.
@@ -80,7 +80,7 @@ class Store:
                     raise
                 connection.execute("ROLLBACK")
                 connection.execute("REINDEX")  # what can be read of the runs does not depend on the index
-                _log.warning("%s: its index was damaged (%s), and was built again", self.path, _one_line(error))
+                _log.warning("%s: the index was damaged (%s) and has been rebuilt", self.path, _one_line(error))
                 return _add(connection, rows, weights)
 
     def runs(self, datasets: Sequence[str] = (), methods: Sequence[str] = (), curves: bool = True) -> Iterator[Run]:
@@ -92,7 +92,7 @@ class Store:
         with self._connection() as connection:
             extra = [name for name in columns(connection, "runs") if name not in STORED_COLUMNS]
         if extra:
-            _log.warning("%s has columns that compool does not know, and ignores: %s", self.path, ", ".join(extra))
+            _log.warning("%s has columns that compool does not know and ignores: %s", self.path, ", ".join(extra))
         damaged: dict[str, list[Run]] = {}
         conditions, parameters = ["1"], list[str]()
         for column, names in (("dataset", datasets), ("method", methods)):

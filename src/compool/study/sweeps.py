@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from compool._words import did_you_mean
 from compool.study import own_network
 from compool.study.recipe import KEYS, Recipe, recipe
 
@@ -68,11 +69,13 @@ def variants(
     choices: dict[str, list[Any] | Range] = {}
     for setting in settings:
         key, equals, values = setting.partition("=")
-        if not equals or not (key in KEYS or (own_network.is_reference(method) and key.isidentifier())):
-            known = ", ".join(sorted(KEYS))
-            raise ValueError(f"a setting must be NAME=VALUE, and its name one of {known}; got {setting!r}")
+        if not equals:
+            raise ValueError(f"a setting must be NAME=VALUE, got {setting!r}")
+        if not (key in KEYS or (own_network.is_reference(method) and key.isidentifier())):
+            hint = did_you_mean(key, KEYS) or f"; known settings: {', '.join(sorted(KEYS))}"
+            raise ValueError(f"{key!r} is not a setting{hint}")
         if key in choices:
-            raise ValueError(f"{key} is set twice; several values are written {key}=1,2")
+            raise ValueError(f"{key} is set twice; write several values as {key}=1,2")
         choices[key] = _range(key, values.strip()) or [_value(value) for value in values.split(",")]
     combinations = _combinations(choices) if trials is None else _draws(choices, trials, seed)
     return list(dict.fromkeys(_variant(method, dataset, name, chosen, changes) for chosen in combinations))
@@ -83,14 +86,14 @@ def _variant(method: str, dataset: str, name: str, chosen: dict[str, Any], chang
     for key in chosen:
         if not variant.uses(key):
             reason = f"optimizer is {variant.optimizer}" if key == "momentum" else f"layers are {variant.layers}"
-            raise ValueError(f"{key} changes nothing in {method} on {dataset}, whose {reason}")
+            raise ValueError(f"{key} has no effect on {method} with {dataset}: its {reason}")
     return replace(variant, name=" ".join([variant.name, *(f"{key}={value}" for key, value in chosen.items())]))
 
 
 def _combinations(choices: dict[str, list[Any] | Range]) -> list[dict[str, Any]]:
     lists = {key: values for key, values in choices.items() if not isinstance(values, Range)}
     for key in choices.keys() - lists.keys():
-        raise ValueError(f"{key} is a range, which needs --trials: how many values to draw")
+        raise ValueError(f"{key} is a range; --trials says how many values to draw from it")
     return [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
 
 
@@ -110,7 +113,7 @@ def _draw(key: str, values: list[Any] | Range, seed: int, trial: int) -> Any:
 
 
 def _range(key: str, text: str) -> Range | None:
-    """The range that a text describes; None if it is no range."""
+    """The range that a text describes; None if it does not describe one."""
     match = _RANGE.fullmatch(text)
     if match is None:
         if text.startswith("log:"):

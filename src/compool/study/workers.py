@@ -65,8 +65,8 @@ def train_on_workers(
         yield from schedule(blocks, store, lambda block, _: pool.submit(_train_block, block), lambda: 2 * workers)
     except BrokenProcessPool:
         raise RuntimeError(
-            "a worker was killed, for want of memory perhaps: what is finished is stored, and fewer --workers or a "
-            "smaller --block take less"
+            "a worker was killed, perhaps because memory ran out; finished blocks are stored; try fewer --workers or a "
+            "smaller --block"
         ) from None
     finally:
         for process in list((pool._processes or {}).values()):

@@ -12,8 +12,8 @@ from compool.ops._cpu.sort import ascending, order_key
 
 
 def forest(weight: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nodes: int) -> Tensor:
-    """In each round every component takes its best edge; then edges inside components are dropped, and the others go
-    on between components.
+    """In each round every component takes its best edge; then edges inside components are dropped, and the others
+    connect the new components.
     """
     check_forest_size(weight.numel(), num_nodes)
     check_range(edge_index, num_nodes)

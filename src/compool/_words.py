@@ -1,0 +1,28 @@
+"""Words for messages: numbers with their nouns, and the name that was probably meant."""
+
+import difflib
+from collections.abc import Iterable
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun, in the plural unless the number is 1.
+
+    Example:
+        >>> counted(1, "replica"), counted(2_000, "replica")
+        ('1 replica', '2,000 replicas')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: a question for the closest known one, or nothing if none is close.
+
+    Upper and lower case do not matter.
+
+    Example:
+        >>> did_you_mean("protein", ["NCI1", "PROTEINS"]), did_you_mean("unlike", ["NCI1"])
+        ('; did you mean PROTEINS?', '')
+    """
+    by_lower_case = {candidate.lower(): candidate for candidate in known}
+    closest = difflib.get_close_matches(name.lower(), by_lower_case, 1)
+    return f"; did you mean {by_lower_case[closest[0]]}?" if closest else ""

@@ -1,0 +1,42 @@
+"""What `compool run` will train, in words."""
+
+from collections.abc import Sequence
+
+from compool._words import counted
+from compool.cli.sets import setting_words
+from compool.study.estimate import format_duration
+from compool.study.planning import Block
+from compool.study.recipe import METHODS, Recipe, datasets
+
+
+def default_recipes(recipes: Sequence[Recipe]) -> list[str]:
+    """A line for each data set and method without a recipe of their own: the defaults that they get."""
+    lines: dict[tuple[str, str], str] = {}
+    for recipe in recipes:
+        method = recipe.method if recipe.method in METHODS else "component"
+        if recipe.dataset not in datasets(method) and not recipe.own_network:
+            words = ", ".join(setting_words(recipe))
+            text = f"{recipe.dataset} has no recipe of its own; {recipe.method} uses the defaults: {words}"
+            lines.setdefault((recipe.dataset, recipe.method), text)
+    return list(lines.values())
+
+
+def plan_lines(plan: Sequence[Block], workers: int) -> list[str]:
+    """What a plan trains: a line for equal blocks, and a rough estimate of the time."""
+    groups: dict[tuple[str, int, str, str, int, int], int] = {}
+    seconds = 0.0
+    for block in plan:
+        key = block.name, len(block.replicas), block.device, block.note, block.recipe.epochs, block.epochs_done
+        groups[key] = groups.get(key, 0) + 1
+        seconds += block.epoch_seconds * (block.recipe.epochs - block.epochs_done)
+    lines = []
+    for (name, num_replicas, device, note, epochs, done), num_blocks in groups.items():
+        replicas = counted(num_replicas, "replica")
+        blocks = replicas if num_blocks == 1 else f"{num_blocks} blocks of {replicas}"
+        resumed = f" ({done} done)" if done else ""
+        lines.append(f"{name}: {blocks} on {device}{note and f', {note}'}, {counted(epochs, 'epoch')}{resumed}")
+    if plan:
+        unknown = not all(block.epoch_seconds for block in plan)
+        duration = format_duration(seconds / min(workers, len(plan)))
+        lines.append(f"time: {duration}, a rough estimate{' without your own networks' if unknown else ''}")
+    return lines
