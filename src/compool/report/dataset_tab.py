@@ -11,7 +11,7 @@ from compool.report.levels import InspectedGraph
 from compool.report.overview import boxes_note, forest_card
 from compool.report.results import Result, Row, Study
 from compool.report.sweeps import Sweep
-from compool.report.tables import format_summary
+from compool.report.tables import NOTHING, PUBLISHED, format_summary
 
 _CURVES = (
     "Median over runs. Point at a line, or at a method above, for the band from the 10th to the 90th percentile of its "
@@ -45,9 +45,7 @@ def dataset_tab(
     parts.append(card(f'<div data-curves="{escaped}"></div>', "Training", _CURVES))
     parts += _links(rows, graphs, sweeps)
     for table in tables:
-        cells = tuple(row[1:] for row in table.rows if row[0].text == dataset)
-        if cells and not table.name.startswith("sweep-"):
-            own = replace(table, header=table.header[1:], rows=cells, note="", texts=table.texts - 1)
+        if not table.name.startswith("sweep-") and (own := _own_rows(table, dataset)).rows:
             bars = plot("bars", "parameters", dataset=dataset) if table.name == "parameters" else ""
             parts.append(card(as_html(own) + bars))
     for row in rows:
@@ -58,11 +56,25 @@ def dataset_tab(
     return "\n".join(parts)
 
 
+def _own_rows(table: Table, dataset: str) -> Table:
+    """The rows of a data set, without its name, the note, and methods that it does not have."""
+    rows = [row for row in table.rows if row[0].text == dataset]
+    columns: list[int] = []
+    for column, heading in enumerate(table.header[1:], 1):
+        is_shown = column < table.texts or any(row[column].text != NOTHING.text for row in rows)
+        if is_shown and (heading != PUBLISHED or column - 1 in columns):  # a published number stays beside ours
+            columns.append(column)
+    cells = tuple(tuple(row[column] for column in columns) for row in rows)
+    header = tuple(table.header[column] for column in columns)
+    return replace(table, header=header, rows=cells, note="", texts=table.texts - 1)
+
+
 def _facts(rows: Sequence[Row]) -> list[tuple[str, str]]:
     """How much there is, and the highest mean of each metric."""
     results = [result for row in rows for result in row.results.values()]
     facts = [(f"{sum(len(result.runs) for result in results):,}", "runs")]
-    facts.append((str(len({result.method for result in results})), "methods"))
+    num_methods = len({result.method for result in results})
+    facts.append((str(num_methods), "method" if num_methods == 1 else "methods"))
     facts.append((str(len(rows)), "recipe" if len(rows) == 1 else "recipes"))
     for metric in dict.fromkeys(row.metric for row in rows):
         ranked = [(result.accuracy, result) for result in results if result.metric == metric and result.accuracy]

@@ -2,6 +2,7 @@
 
 import html
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files
 from string import Template
 
@@ -102,7 +103,8 @@ def _sweeps(sweeps: Sequence[Sweep], example: str, source: str) -> str:
     )
     for index, sweep in enumerate(sweeps):
         plots = f'<div class="responses" data-responses="{index}"></div>'
-        parts.append(card(plots + as_html(sweep_table(sweep)), sweep.title, note, anchor=f"sweep-{index}"))
+        ranking = as_html(replace(sweep_table(sweep), title="Ranked by validation"))
+        parts.append(card(plots + ranking, sweep.title, note, anchor=f"sweep-{index}"))
     return "\n".join(parts)
 
 

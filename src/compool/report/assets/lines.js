@@ -51,7 +51,7 @@ function linePanel(panel, groups, { named, short, above, left, right, top, thick
     const text = panel.log ? tick.toLocaleString("en") : `${panel.signed && tick > 0 ? "+" : ""}${tick}`.replace("-", "−");
     for (const at of tall ? [first - 8, y + 14] : [y + 14]) grid.push(make("text", { x: x(tick), y: at, "text-anchor": "middle", class: "soft tick" }, text));
   }
-  grid.push(make("text", { x: right, y: y + 30, "text-anchor": "end", class: "soft axis-title" }, panel.title));
+  if (tall || !above) grid.push(make("text", { x: right, y: y + 30, "text-anchor": "end", class: "soft axis-title" }, panel.title));
   return [[...grid, ...marks], y + 36];
 }
 
