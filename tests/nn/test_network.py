@@ -80,7 +80,7 @@ def test_letters(layers: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"readout": "max"}, "readout must be one of 'mean', 'sum', 'saturating'; got 'max'"),
+        ({"readout": "median"}, "readout must be one of 'mean', 'sum', 'max', 'saturating'; got 'median'"),
         ({"dropout": 1.0}, "dropout must be at least 0 and below 1"),
         ({"num_classes": 1}, "num_classes must be a whole number, at least 2; got 1"),
         ({"num_classes": 2.5}, r"num_classes must be a whole number, at least 2; got 2\.5"),

@@ -1,5 +1,6 @@
 """The report in a real browser."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from compool import data, nn, ops
 from compool.report.levels import InspectedGraph, inspect_graph
 from compool.report.page import graph_page, report_page
 from compool.report.results import collect
+from compool.report.sweeps import find_sweeps
 from compool.report.tables import tables
 from tests.browser import PROGRAM, Browser
 from tests.report.test_results import runs, three
@@ -56,13 +58,16 @@ def test_each_page_is_shown(browser: Browser, page: Path) -> None:
     for link, name in links:
         browser.run(f"document.querySelector('nav a[href=\"{link}\"]').click()")
         browser.wait(f"document.querySelector('.here').id === '{link[1:]}'")
-        assert name in ("Overview", "Graphs") or browser.run("document.querySelector('.here h2').textContent") == name
+        assert (
+            name in ("Overview", "Sweeps", "Graphs")
+            or browser.run("document.querySelector('.here h2').textContent") == name
+        )
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, False), (390, True)])
+@pytest.mark.parametrize(("width", "dark"), [(1400, False), (1400, True), (390, False), (390, True)])
 def test_it_fits_a_phone_and_the_dark(browser: Browser, page: Path, width: int, dark: bool) -> None:
     browser.look(width, 844, dark)
-    browser.open(page, "data-0")
+    browser.open(page, "data-PROTEINS")
     assert browser.run("document.documentElement.scrollWidth") == width
     browser.wait("document.querySelectorAll('.here .box').length === 3")
     widest = browser.run(
@@ -77,10 +82,12 @@ def test_it_fits_a_phone_and_the_dark(browser: Browser, page: Path, width: int, 
 
 
 def test_plots_respond(browser: Browser, page: Path) -> None:
-    browser.open(page, "data-2")
+    browser.open(page, "data-NCI1")
     browser.wait("document.querySelectorAll('.here .box').length === 3")
     assert browser.run("document.querySelectorAll('.here circle.run').length") == 12
-    assert browser.run("document.querySelectorAll('.here path.paper').length") == 2  # NCI1: not of edgepool
+    assert (
+        browser.run("document.querySelectorAll('.here [data-boxes] path.published').length") == 2
+    )  # NCI1: not of edgepool
     browser.run("document.querySelector('.here .legend button[data-method=gin]').click()")
     browser.wait("document.querySelectorAll('.here .box').length === 2")
     browser.wait("document.querySelectorAll('.here path.curve').length === 2")
@@ -98,17 +105,171 @@ def test_plots_respond(browser: Browser, page: Path) -> None:
     browser.wait(f"document.querySelector('.here path.curve').getAttribute('d') !== '{before}'")
 
 
+def point_at(browser: Browser, selector: str) -> str:
+    """Point at the middle of an element. Returns the text that appears."""
+    x, y = browser.run(
+        f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{ block: 'center' }});"
+        " const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"
+    )
+    browser.move(0, 0)
+    browser.move(x, y)
+    browser.wait("!document.getElementById('tip').hidden")
+    return str(browser.run("document.getElementById('tip').textContent"))
+
+
+def texts(browser: Browser, selector: str) -> list[str]:
+    return list(browser.run(f"[...document.querySelectorAll({json.dumps(selector)})].map((e) => e.textContent)"))
+
+
+@pytest.fixture(scope="module")
+def recipes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set with two recipes, of which one has half of its runs keep every node, and a sweep."""
+    shares = [[0.1, 0.05], [1.0, 1.0], [0.2, 0.1], [1.0, 1.0]]
+    paper = runs("component", [0.70, 0.72, 0.71, 0.73], recipe="paper", recipe_checksum="p")
+    kept = [replace(run, kept=share) for run, share in zip(paper, shares, strict=True)]
+    swept = [
+        run
+        for lr in (0.1, 0.2)
+        for run in runs("component", [lr], recipe=f"fast lr={lr}", recipe_checksum=f"{lr}", settings={"lr": lr})
+    ]
+    study, sweeps = find_sweeps(collect([*three(), *kept, *runs("none", [0.7] * 4, kept=[]), *swept]))
+    path = tmp_path_factory.mktemp("recipes") / "index.html"
+    path.write_text(report_page(study, tables(study), [], "study.sqlite", [], sweeps), encoding="utf-8")
+    return path
+
+
+def test_recipes_are_groups_of_their_data_set(browser: Browser, recipes: Path) -> None:
+    browser.open(recipes, "data-NCI1")
+    browser.wait("document.querySelectorAll('.here .box').length === 6")
+    assert texts(browser, "nav a") == ["Overview", "NCI1", "Sweeps", "Graphs"]
+    plot = ".here [data-boxes] svg"
+    assert texts(browser, f"{plot} .heading") == ["recipe fast", "recipe fast, best of 2", "recipe paper"]
+    methods = ["component", "edgepool", "gin", "none", "component", "component"]
+    assert texts(browser, f"{plot} .name") == methods  # at the boxes
+    headings = ["recipe", "component", "published", "edgepool", "gin", "published"]  # none of edgepool on NCI1
+    assert texts(browser, ".here th")[: len(headings)] == headings
+    assert "paper" not in texts(browser, ".here th")
+    assert "lr" in texts(browser, '.here a[href="#sweep-0"]')[0]
+    browser.open(recipes)
+    browser.wait("document.querySelectorAll('.here .box').length === 4")
+    browser.run("document.querySelector('.here [data-recipe=paper]').click()")
+    browser.wait("document.querySelectorAll('.here .box').length === 1")
+
+
+def test_the_kept_share_of_every_run(browser: Browser, recipes: Path) -> None:
+    browser.open(recipes, "data-NCI1")
+    browser.wait("document.querySelectorAll('.here .box').length === 6")
+    of_run = '[data-run="NCI1 (paper), component 2"]'
+    assert browser.run(f"document.querySelectorAll('.here {of_run}').length") == 3  # its accuracy, and two layers
+    assert "nodes kept: 20.0 → 10.0 %" in point_at(browser, f".here .kept{of_run}")
+    assert browser.run(f"document.querySelectorAll('.here .lit{of_run}').length") == 3
+    first, second = browser.run(
+        f"[...document.querySelectorAll('.here .kept{of_run}')]"
+        ".map((e) => [+e.getAttribute('cx'), +e.getAttribute('cy')])"
+    )
+    zero, hundred = browser.run(
+        "(() => { const ticks = [...document.querySelectorAll('.here [data-boxes] .tick')];"
+        " return ['0', '100'].map((text) => +ticks.find((e) => e.textContent === text).getAttribute('x')); })()"
+    )
+    assert (first[0] - zero) / (hundred - zero) == pytest.approx(0.2, abs=1e-6)
+    assert (second[0] - zero) / (hundred - zero) == pytest.approx(0.1, abs=1e-6)
+    assert first[1] < second[1]  # the deeper layer lies lower
+    assert texts(browser, ".here [data-boxes] text").count("no pooling") == 1  # none
+
+
+def test_paired_differences(browser: Browser, recipes: Path) -> None:
+    browser.open(recipes, "data-NCI1")
+    browser.wait("document.querySelectorAll('.here .difference').length === 3")
+    found = browser.run(
+        "[...document.querySelectorAll('.here .difference')].map((e) => [e.dataset.method, e.dataset.significant])"
+    )
+    assert found == [["edgepool", "false"], ["gin", "true"], ["none", "true"]]
+    assert "NCI1: component less gin\n+20.0 (+20.0 … +20.0), 4 splits" in point_at(
+        browser, ".here .difference[data-method=gin]"
+    )
+    browser.open(recipes)
+    browser.wait("document.querySelectorAll('.here .difference').length === 3")
+    assert texts(browser, ".here [data-forest] .heading") == [
+        f"component less {m}" for m in ("edgepool", "gin", "none")
+    ]
+
+
+def test_bands_are_of_the_method_pointed_at(browser: Browser, page: Path) -> None:
+    browser.open(page, "data-NCI1")
+    browser.wait("document.querySelectorAll('.here path.band').length === 3")
+    shown = "[...document.querySelectorAll('.here path.band.shown')].map((e) => e.dataset.method)"
+    browser.move(0, 0)
+    assert browser.run(shown) == []
+    point_at(browser, ".here [data-curves] rect.cover")
+    assert len(browser.run(shown)) == 1
+    browser.move(0, 0)
+    browser.wait(f"{shown}.length === 0")
+    x, y = browser.run(
+        "(() => { scrollTo(0, 0); const b = document.querySelector('.here .legend [data-method=gin]')"
+        ".getBoundingClientRect(); return [b.x + 9, b.y + 9]; })()"
+    )
+    browser.move(x, y)
+    browser.wait(f"{shown}.join() === 'gin'")
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+@pytest.mark.parametrize("anchor", ["data-NCI1", "sweep-0", "graphs"])
+def test_a_deep_link_shows_its_title(browser: Browser, recipes: Path, width: int, anchor: str) -> None:
+    browser.look(width, 700)
+    browser.open(recipes, anchor)
+    browser.run("new Promise((done) => setTimeout(() => done(1), 100))")
+    title, header = browser.run(
+        f"[document.querySelector('#{anchor} :is(h2, h3)'), document.querySelector('header')]"
+        ".map((e) => [e.getBoundingClientRect().top, e.getBoundingClientRect().bottom])"
+    )
+    assert header[1] <= title[0] < 700
+
+
+def test_tiles_do_not_wrap(browser: Browser, page: Path) -> None:
+    for width in (390, 1400):
+        browser.look(width, 844)
+        browser.open(page, "data-NCI1")
+        heights = browser.run(
+            "[...document.querySelectorAll('.here .facts b, .here .facts span')].map((e) =>"
+            " e.getBoundingClientRect().height / parseFloat(getComputedStyle(e).lineHeight))"
+        )
+        assert len(heights) == 8
+        assert max(heights) < 1.5
+
+
+def test_empty_tabs_say_what_to_run(browser: Browser, page: Path, tmp_path: Path) -> None:
+    browser.open(page, "sweeps")
+    assert "compool run PROTEINS --method component --set lr=1e-3,3e-3" in texts(browser, ".here pre")[0]
+    browser.open(page, "graphs")
+    assert "compool report --store study.sqlite --graphs" in texts(browser, ".here pre")[0]
+    alone = collect(runs("gin", [0.5, 0.6], dataset="own"))
+    (tmp_path / "alone.html").write_text(report_page(alone, tables(alone), [], "s.sqlite", []), encoding="utf-8")
+    browser.open(tmp_path / "alone.html")
+    assert "compool run own --method component,none --store s.sqlite" in texts(browser, ".here pre")
+    (tmp_path / "empty.html").write_text(report_page(collect([]), [], [], "s.sqlite", []), encoding="utf-8")
+    browser.open(tmp_path / "empty.html")
+    assert texts(browser, ".here pre") == ["compool run --store s.sqlite\ncompool report --store s.sqlite"]
+
+
+def test_parameters_have_an_axis(browser: Browser, page: Path) -> None:
+    browser.open(page, "data-NCI1")
+    browser.wait("document.querySelectorAll('.here rect.parameters').length === 3")
+    assert texts(browser, ".here [data-bars] .axis-title") == ["parameters, logarithmic"]
+    assert texts(browser, ".here [data-bars] .tick")
+    assert texts(browser, ".here [data-bars] .name") == ["component", "edgepool", "gin"]
+
+
 @pytest.mark.parametrize(("curve", "text"), [("validation_loss", "0.7123"), ("loss", "0.001234"), ("test", "50.0")])
 def test_tooltips_of_losses_have_four_digits(browser: Browser, tmp_path: Path, curve: str, text: str) -> None:
     curves = {"loss": [0.0012344] * 3, "validation": [0.5] * 3, "validation_loss": [0.7123] * 3, "test": [0.5] * 3}
     study = collect(runs("component", [0.5, 0.5], curves=curves | {"kept": [[0.5]] * 3}))
     page = tmp_path / "index.html"
     page.write_text(report_page(study, tables(study), [], "study.sqlite", []), encoding="utf-8")
-    browser.open(page, "data-0")
+    browser.open(page, "data-NCI1")
     browser.wait("document.querySelectorAll('.here path.curve').length === 1")
     browser.run(f"document.querySelector('.here button[data-curve={curve}]').click()")
     x, y = browser.run(
-        "(() => { const area = document.querySelector('.here [data-curves] svg > rect'); area.scrollIntoView();"
+        "(() => { const area = document.querySelector('.here [data-curves] rect.cover'); area.scrollIntoView();"
         " const b = area.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"
     )
     browser.move(x, y)
@@ -205,6 +366,57 @@ def test_hover_shows_features_and_weight(browser: Browser, tmp_path: Path) -> No
     assert f"features: x{colour} = 1" in text
 
 
+def slide(browser: Browser, threshold: float) -> str:
+    """Move the slider. Returns the sentence below it."""
+    browser.run(
+        "(() => { const slider = document.getElementById('threshold');"
+        f" slider.value = {threshold}; slider.dispatchEvent(new Event('input')); }})()"
+    )
+    return str(browser.run("document.getElementById('merging').textContent"))
+
+
+def test_a_sentence_says_what_merges(browser: Browser, tmp_path: Path) -> None:
+    given = shown("PCL")
+    scores = torch.linspace(-0.98, 0.5, given.levels[0].edge_score.numel())
+    level = replace(given.levels[0], edge_score=scores)
+    (tmp_path / "graph.html").write_text(graph_page(replace(given, levels=(level,))), encoding="utf-8")
+    browser.open(tmp_path / "graph.html")
+    assert slide(browser, 0.6) == "Nothing merges; highest score 0.50: drag left to merge."
+    assert slide(browser, -0.985) == "Every edge merges; lowest score −0.98: drag right to separate nodes."
+    above = int((scores > 0.25).sum())
+    assert slide(browser, 0.25).startswith(f"{above} of {len(scores)} directed edges score above 0.25 and merge")
+
+
+def test_ticks_and_the_score_under_the_pointer(browser: Browser, tmp_path: Path) -> None:
+    given = shown("PCL")
+    (tmp_path / "graph.html").write_text(graph_page(given), encoding="utf-8")
+    browser.open(tmp_path / "graph.html")
+    ticks = texts(browser, "#viewer .threshold .tick")
+    assert ticks[:5] == ["−1", "−0.5", "0", "0.5", "1"]
+    assert "60" in ticks  # supernodes, if nothing merges
+    text = point_at(browser, "#viewer .threshold rect.cover")
+    level = given.levels[0]
+    above = int((level.edge_score > 0).sum())
+    assert f"score 0.00\n{above} of {level.edge_score.numel()} directed edges score higher" in text.replace(
+        "−0.00", "0.00"
+    )
+    supernodes = ops.coarsen(level.edge_score, level.edge_index, 60, 0.0).parts.number
+    assert f"{supernodes} supernodes at this threshold" in text
+
+
+def test_class_probabilities(browser: Browser, tmp_path: Path) -> None:
+    given = shown("PCL")
+    (tmp_path / "graph.html").write_text(graph_page(given), encoding="utf-8")
+    browser.open(tmp_path / "graph.html")
+    assert sum(given.probabilities) == pytest.approx(1)
+    assert given.probabilities.index(max(given.probabilities)) == given.guess
+    expected = [f"{100 * share:.1f} %" for share in given.probabilities]
+    assert texts(browser, ".probabilities [data-class]") == expected
+    verdict = "correct" if given.label == given.guess else "wrong"
+    about = browser.run("document.getElementById('about').textContent")
+    assert f"true class {given.label}, predicted {given.guess} ({verdict})." in about
+
+
 def test_metrics_have_plots_of_their_own(browser: Browser, tmp_path: Path) -> None:
     """Accuracies and errors do not share an axis; errors are not in percent."""
     errors = [
@@ -217,6 +429,7 @@ def test_metrics_have_plots_of_their_own(browser: Browser, tmp_path: Path) -> No
     browser.open(path)
     plots = browser.run("[...document.querySelectorAll('.here [data-boxes]')].map((plot) => plot.textContent)")
     assert len(plots) == 2
-    assert plots[0].endswith("test accuracy, %")
-    assert plots[1].endswith("test mean absolute error")
+    assert "test accuracy, %" in plots[0]
+    assert "test mean absolute error" in plots[1]
+    assert "%" not in plots[1].replace("nodes kept, %", "")
     assert "numbers" not in plots[0]

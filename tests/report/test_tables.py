@@ -16,7 +16,7 @@ def texts(table: Table) -> list[list[str]]:
 
 def test_accuracy_beside_the_papers() -> None:
     table = accuracy(collect(three()))
-    assert table.header == ("data set", "component", "paper", "edgepool", "paper", "gin", "paper")
+    assert table.header == ("data set", "component", "published", "edgepool", "published", "gin", "published")
     assert texts(table) == [["NCI1", "81.5 ± 1.3", "72.2 ± 3.5", "81.2 ± 1.3", "–", "61.5 ± 1.3", "79.5 ± 2.0"]]
     assert [cell.mark for cell in table.rows[0]] == ["", "underline", "muted", "underline", "muted", "", "muted"]
     alone = accuracy(collect([*runs("component", [0.8, 0.81]), *runs("gin", [0.6, 0.61])]))
@@ -24,8 +24,21 @@ def test_accuracy_beside_the_papers() -> None:
     records = list(csv.DictReader(io.StringIO(as_csv(table))))
     assert [record["method"] for record in records] == ["component", "edgepool", "gin"]
     assert float(records[0]["mean"]) == pytest.approx(81.5)
-    assert records[0]["paper_mean"] == "72.2"
-    assert records[1]["paper_mean"] == ""
+    assert records[0]["published_mean"] == "72.2"
+    assert records[1]["published_mean"] == ""
+
+
+def test_recipes_have_a_column() -> None:
+    study = collect([*three(), *three(recipe="paper", recipe_checksum="p")])
+    for table in (accuracy(study), p_values(study), parameters(study), pooling(study)):
+        assert table.header[:2] == ("data set", "recipe")
+        assert [[cell.text for cell in row[:2]] for row in (table.rows[0], table.rows[-1])] == [
+            ["NCI1", "fast"],
+            ["NCI1", "paper"],
+        ]
+        assert "paper" not in table.header  # the paper's numbers are called published
+        assert table.texts >= 2
+        assert all(len(row) == len(table.header) for row in table.rows)
 
 
 def test_a_number_of_runs_that_is_not_the_usual_one() -> None:
@@ -70,7 +83,7 @@ def test_kept_nodes_and_seconds() -> None:
 
 def test_sets_that_the_paper_has_not() -> None:
     for table in tables(collect(three(dataset="own"))):
-        assert "paper" not in table.header
+        assert "published" not in table.header
         assert all(len(row) == len(table.header) for row in table.rows)
 
 

@@ -301,7 +301,7 @@ def test_a_loss_that_is_not_finite_fails_the_run(net: str, tmp_path: Path) -> No
         (
             NET.replace("class Net", "class gin"),
             "gin",
-            "{path}:gin has the name of a built-in method: rename the class",
+            "rename the class of {path}:gin: gin is a built-in method",
         ),
         (NET.replace("(x, batch)", "(x, None)"), "Net", "{path}:Net must return logits [graphs, classes], which is"),
         (NET.replace("return self.out", "return 3, self.out"), "Net", "{path}:Net must return logits [graphs, class"),
@@ -376,6 +376,13 @@ def test_the_progress_bar_says_how_it_is_trained(net: str, tmp_path: Path) -> No
     with Progress([block], Console(file=io.StringIO(), width=160)) as progress:
         study.train_block(block, progress.epoch)
         assert "replica 0 (one at a time), epoch 2/2" in progress.bar.tasks[0].description
+
+
+def test_two_classes_of_one_name(net: str, tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text(f"{NET}\nOTHER = 1\n")
+    result = run.invoke(app, ["run", "--method", f"{net},{tmp_path / 'other.py'}:Net", "--dry-run"])
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "--method names two classes Net of different files: rename one of them" in result.stderr
 
 
 def test_resources(net: str, tmp_path: Path) -> None:

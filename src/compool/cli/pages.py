@@ -145,5 +145,5 @@ def show_graph(
     for depth, level in enumerate(graph.levels, 1):
         nodes = len(level.cluster)
         print(f"level {depth}: {nodes} nodes, supernodes at threshold {level.threshold:g}: {level.num_supernodes}")
-    print(f"class {graph.label}, classified as {graph.guess}. {graph.about}")
+    print(f"Graph {graph.index}: {graph.verdict}. {graph.about}")
     print(target)

@@ -142,6 +142,9 @@ def run_study(
         chosen = list(
             dict.fromkeys(variant for pair in pairs for variant in study.variants(*pair, recipe, changes, trials, seed))
         )
+        for name in {variant.method for variant in chosen}:
+            if len({variant.own_checksum for variant in chosen if variant.method == name}) > 1:
+                raise stop(f"--method names two classes {name} of different files: rename one of them")
         with ExitStack() as stack:
             if ray is not None:
                 from compool.integrations import ray as cluster

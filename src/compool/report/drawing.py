@@ -36,8 +36,7 @@ def draw(graph: InspectedGraph) -> "Figure":
             before.set_title(f"level {depth}: {len(level.cluster)} nodes, {level.edge_index.size(1) // 2} edges")
             after.set_title(f"{level.num_supernodes} supernodes (area: members), threshold {level.threshold:g}")
             figure.colorbar(lines, ax=[before, after], shrink=0.5, pad=0.01, label="score")
-        verdict = "rightly" if graph.label == graph.guess else "wrongly"
-        title = f"{graph.dataset}, graph {graph.index}: class {graph.label}, {verdict} classified"
+        title = f"{graph.dataset}, graph {graph.index}: {graph.verdict}"
         figure.suptitle("\n".join([title, *textwrap.wrap(graph.about, 100)]).replace("$", r"\$"))
     return figure
 

@@ -59,6 +59,14 @@ class InspectedGraph:
     levels: tuple[Level, ...]
     about: str
     """Which network this is, in words."""
+    probabilities: tuple[float, ...] = ()
+    """Of each class, as the network predicts them; empty for other tasks."""
+
+    @property
+    def verdict(self) -> str:
+        """The true and the predicted class, in words."""
+        is_right = "correct" if self.label == self.guess else "wrong"
+        return f"true class {self.label}, predicted {self.guess} ({is_right})"
 
 
 def inspect_graph(
@@ -127,7 +135,14 @@ def inspect_graph(
         levels.append(level if math.isfinite(limit) else replace(level, threshold=_threshold_of(level)))
         position = centres(position, out.cluster)
     guess = int(logits.argmax()) if logits.numel() > 1 else int(logits.item() > 0)
-    return InspectedGraph(graphs.name, index, int(graph.y), guess, x, tuple(levels), about)
+    probabilities = _probabilities(logits) if graphs.task == "classification" else ()
+    return InspectedGraph(graphs.name, index, int(graph.y), guess, x, tuple(levels), about, probabilities)
+
+
+def _probabilities(logits: Tensor) -> tuple[float, ...]:
+    """Of each class; one logit is that of class 1 of two."""
+    logits = logits.double().flatten()
+    return tuple((torch.cat([-logits / 2, logits / 2]) if logits.numel() == 1 else logits).softmax(0).tolist())
 
 
 def _threshold_of(level: Level) -> float:

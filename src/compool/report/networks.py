@@ -131,7 +131,7 @@ def network_of(
     """
     require_same_data(run, graphs)
     weights, path = Store(store).weights(run), model_path(store, run)
-    reason = f"{store} keeps no weights of this run, as of an older version or after --no-weights"
+    reason = f"{store} keeps no weights of it: it was trained with --no-weights, or by an older version"
     if weights:
         try:
             return _network_of_weights(run, weights, graphs), describe_network(run)

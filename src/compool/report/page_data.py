@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from compool.report.levels import InspectedGraph
-from compool.report.plotting import colour_index
+from compool.report.plotting import colour_index, file_name
 from compool.report.ranks import cliques, rank_study
-from compool.report.results import Result, Row, Study
+from compool.report.results import OURS, Result, Row, Study
 from compool.report.statistics import Ranking
 from compool.report.sweeps import Sweep, responses
 from compool.report.tables import format_summary
@@ -25,12 +25,13 @@ def script_data(study: Study, graphs: Sequence[InspectedGraph], sweeps: Sequence
     Example:
         >>> from compool.report.results import collect
         >>> script_data(collect([]), [])  # doctest: +ELLIPSIS
-        '{"methods":["component","edgepool","gin"],"colours":{...},"rows":[],"rankings":[],"sweeps":[],"graphs":[]}'
+        '{"methods":["component","edgepool","gin"],"colours":{...},"recipes":[],"rows":[],"rankings":[],"sweeps":[],"graphs":[]}'
     """
     value = {
         "methods": study.methods,
         "colours": {method: f"var(--c{colour_index(method)})" for method in study.methods},
-        "rows": [_row_data(study, index) for index in range(len(study.rows))],
+        "recipes": sorted(study.recipes, key=lambda recipe: -_num_results(study, recipe)),
+        "rows": [_row_data(study, row, anchor) for row, anchor in _linked(study)],
         "rankings": [_ranking_data(*ranking) for _, ranking in rankings(study)],
         "sweeps": [_sweep_data(sweep) for sweep in sweeps],
         "graphs": [_graph_data(graph) for graph in graphs],
@@ -61,27 +62,69 @@ def _sweep_data(sweep: Sweep) -> dict[str, Any]:
     }
 
 
-def _row_data(study: Study, index: int) -> dict[str, Any]:
-    row = study.rows[index]
-    results = [_result_data(row, row.results[method]) for method in study.methods if method in row.results]
-    metric = {"title": row.metric.title, "unit": row.metric.unit}
-    return {"title": row.title, "link": f"#data-{index}", "results": results, "metric": metric}
+def anchors(study: Study) -> dict[str, str]:
+    """The address of each data set's tab within the page.
+
+    Example:
+        >>> from compool.report.results import collect
+        >>> anchors(collect([]))
+        {}
+    """
+    found: dict[str, str] = {}
+    for index, dataset in enumerate(study.datasets):
+        name = f"data-{file_name(dataset)}"
+        found[dataset] = f"{name}-{index}" if name in found.values() else name
+    return found
+
+
+def _linked(study: Study) -> list[tuple[Row, str]]:
+    links = anchors(study)
+    return [(row, links[row.dataset]) for row in study.rows]
+
+
+def _num_results(study: Study, recipe: str) -> int:
+    return sum(len(row.results) for row in study.rows if row.recipe == recipe)
+
+
+def _row_data(study: Study, row: Row, anchor: str) -> dict[str, Any]:
+    return {
+        "dataset": row.dataset,
+        "recipe": row.recipe,
+        "link": f"#{anchor}",
+        "results": [_result_data(row, row.results[method]) for method in study.methods if method in row.results],
+        "metric": {"title": row.metric.title, "unit": row.metric.unit, "higher": row.metric.higher},
+        "differences": _differences(study, row),
+    }
+
+
+def _differences(study: Study, row: Row) -> list[dict[str, Any]]:
+    """Component pooling less each other method on the same splits."""
+    found = []
+    for method, comparison in row.comparisons.items():
+        if comparison.corrected is not None:
+            test = comparison.corrected
+            holm = study.holm_p_values[row.dataset, row.recipe, method]
+            numbers = {"difference": test.difference, "low": test.low, "high": test.high, "p": test.p_value}
+            rounded = {key: float(f"{value:.4g}") for key, value in numbers.items()}
+            title = f"{row.title}: {OURS} less {method}"
+            found.append({"method": method, "title": title, "pairs": comparison.pairs, **rounded, "holm": holm})
+    return found
 
 
 def _result_data(row: Row, result: Result) -> dict[str, Any]:
     reported = row.reported(result.method)
     return {
         "method": result.method,
-        "label": f"{row.title}, {result.method}",
+        "title": f"{row.title}, {result.method}",
         "text": format_summary(result.accuracy, row.metric) if result.accuracy else "",
         "runs": [
             [run.replica, _shown(row.metric, run.test), run.epoch, [round(100 * share, 1) for share in run.kept]]
             for run in result.done
             if run.test is not None
         ],
-        "paper": [reported.mean, reported.std] if reported else None,
+        "published": [reported.mean, reported.std] if reported else None,
         "parameters": result.parameters,
-        "paperParameters": reported.parameters if reported else None,
+        "publishedParameters": reported.parameters if reported else None,
         "curves": {
             name: [[_rounded(value) for value in line] for line in curve] for name, curve in result.curves.items()
         },
@@ -118,6 +161,7 @@ def _graph_data(graph: InspectedGraph) -> dict[str, Any]:
         "index": graph.index,
         "label": graph.label,
         "guess": graph.guess,
+        "probabilities": [float(f"{share:.4g}") for share in graph.probabilities],
         "about": graph.about,
         "levels": levels,
     }

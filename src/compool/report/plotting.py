@@ -17,14 +17,20 @@ COLOURS = (
     "#e69f00",
     "#56b4e9",
     "#cc79a7",
+    "#332288",
 )  # safe for colour-blind readers
+COLUMN = 3.3  # inches: the width of a column in print
+LINE_STYLES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 0.6)))  # to tell methods apart in grey
 STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.alpha": 0.25,
     "axes.axisbelow": True,
-    "font.size": 9,
+    "font.size": 7,
+    "axes.titlesize": 7,
+    "figure.titlesize": 8,
+    "axes.linewidth": 0.6,
     "pdf.fonttype": 42,
 }
 
@@ -45,6 +51,11 @@ def colour_of(method: str) -> str:
 def colour_index(method: str) -> int:
     """The index of a method's colour; unknown methods have that of ``"none"``."""
     return METHOD_ORDER.index(method if method in METHOD_ORDER else "none")
+
+
+def line_style(method: str) -> Any:
+    """The dashes of a method's lines, the same in every figure."""
+    return LINE_STYLES[colour_index(method) % len(LINE_STYLES)]
 
 
 def label(name: str) -> str:
@@ -76,4 +87,4 @@ def write_figure(figure: "Figure", path: Path) -> None:
     """Write a figure in the format given by the suffix of `path`."""
     about = {"Software": None} if path.suffix == ".png" else {"CreationDate": None} if path.suffix == ".pdf" else None
     with atomic_write(path) as partial:
-        figure.savefig(partial, dpi=150, metadata=about)
+        figure.savefig(partial, dpi=300, metadata=about)

@@ -31,8 +31,9 @@ class Sweep:
 
     @property
     def title(self) -> str:
-        """Data set, method and recipe."""
-        return f"{self.dataset}, {self.method}" + ("" if self.recipe == "fast" else f" ({self.recipe})")
+        """Data set, method, recipe and the settings that differ."""
+        recipe = "" if self.recipe == "fast" else f" ({self.recipe})"
+        return f"{self.dataset}, {self.method}{recipe}, {' and '.join(self.keys)}"
 
     @property
     def metric(self) -> Metric:
@@ -167,7 +168,7 @@ def sweep_table(sweep: Sweep) -> Table:
         f"{len(sweep.results)} settings, ranked by the mean validation metric of their runs, not by the test metric. "
         "Bold: the best, which the other tables show."
     )
-    name = f"sweep-{sweep.dataset}-{sweep.method}-{sweep.recipe}"
+    name = "-".join(["sweep", sweep.dataset, sweep.method, sweep.recipe, *sweep.keys])
     return Table(name, f"Sweep: {sweep.title}", header, tuple(rows), note, tuple(records), texts=1 + len(sweep.keys))
 
 

@@ -12,6 +12,7 @@ from compool.report.statistics import SIGNIFICANCE, TEST_TO_TRAIN, Summary
 from compool.study.metrics import METRICS, Metric, format_mean
 
 NOTHING = Cell("–", "muted")
+PUBLISHED = "published"  # the heading of the paper's numbers: a recipe may be called paper
 
 
 def tables(study: Study) -> list[Table]:
@@ -30,7 +31,7 @@ def tables(study: Study) -> list[Table]:
 
 def _without_paper(table: Table) -> Table:
     """A table without the columns of the paper's numbers, for data sets that are not in the paper."""
-    columns = [column for column, heading in enumerate(table.header) if heading != "paper"]
+    columns = [column for column, heading in enumerate(table.header) if heading != PUBLISHED]
     rows = tuple(tuple(row[column] for column in columns) for row in table.rows)
     return replace(table, header=tuple(table.header[column] for column in columns), rows=rows)
 
@@ -38,14 +39,14 @@ def _without_paper(table: Table) -> Table:
 def accuracy(study: Study) -> Table:
     """Test accuracies, or another metric: bold if significantly best, underlined if tied with the best."""
     is_accuracy = all(row.metric == METRICS["accuracy"] for row in study.rows)
-    header = ["data set"] if is_accuracy else ["data set", "metric"]
+    header = [*_name_columns(study), *([] if is_accuracy else ["metric"])]
     for method in study.methods:
-        header += [method, "paper"]
+        header += [method, PUBLISHED]
     counts = {result.accuracy.num_values for row in study.rows for result in row.results.values() if result.accuracy}
     max_runs = max(counts, default=0)
     rows, records = [], []
     for row in study.rows:
-        cells = [Cell(row.title)] if is_accuracy else [Cell(row.title), Cell(row.metric.title + row.metric.unit)]
+        cells = [*_names(study, row), *([] if is_accuracy else [Cell(row.metric.title + row.metric.unit)])]
         for method in study.methods:
             result = row.results.get(method)
             mark = ("bold" if len(row.best) == 1 else "underline") if method in row.best else ""
@@ -58,7 +59,7 @@ def accuracy(study: Study) -> Table:
                     _key(row, method)
                     | ({} if is_accuracy else {"metric": row.metric.title})
                     | {"runs": summary.num_values, "mean": summary.mean, "std": summary.std, "best": mark}
-                    | {"paper_mean": reported and reported.mean, "paper_std": reported and reported.std}
+                    | {"published_mean": reported and reported.mean, "published_std": reported and reported.std}
                 )
         rows.append(tuple(cells))
     runs = f"{max_runs} runs" + (" (fewer: the number in brackets)" if len(counts) > 1 else "")
@@ -70,7 +71,8 @@ def accuracy(study: Study) -> Table:
         f"the corrected resampled t-test at {SIGNIFICANCE}; underlined: not significantly different from the best."
     )
     title = "Accuracy" if is_accuracy else "Test metric"
-    return Table("accuracy", title, tuple(header), tuple(rows), note, tuple(records), texts=1 if is_accuracy else 2)
+    texts = len(_name_columns(study)) + (not is_accuracy)
+    return Table("accuracy", title, tuple(header), tuple(rows), note, tuple(records), texts=texts)
 
 
 def replacement_tables(study: Study) -> list[Table]:
@@ -84,7 +86,8 @@ def replacement_tables(study: Study) -> list[Table]:
 
 def p_values(study: Study) -> Table:
     """Component pooling against each other method."""
-    header = ("data set", "against", "splits", "points", "95 % interval", "p", "Holm", "Wilcoxon", "t-test")
+    names = _name_columns(study)
+    header = (*names, "against", "splits", "points", "95 % interval", "p", "Holm", "Wilcoxon", "t-test")
     rows, records = [], []
     for row in study.rows:
         for method, comparison in row.comparisons.items():
@@ -98,10 +101,11 @@ def p_values(study: Study) -> Table:
                 else "–––"
             )
             interval = f"{low} … {high}" if corrected else "–"
-            cells = [row.title, method, str(comparison.pairs), points, interval]
+            cells = [method, str(comparison.pairs), points, interval]
             tests = (corrected.p_value if corrected else None, holm, comparison.wilcoxon, comparison.t)
             rows.append(
                 (
+                    *_names(study, row),
                     *map(Cell, cells),
                     *(Cell(_p(value), "bold" if value is not None and value < SIGNIFICANCE else "") for value in tests),
                     Cell(_p(published), "muted"),
@@ -113,60 +117,55 @@ def p_values(study: Study) -> Table:
                 | {"pairs": comparison.pairs, "difference": corrected and corrected.difference}
                 | {"low": corrected and corrected.low, "high": corrected and corrected.high}
                 | {"p_corrected": tests[0], "p_holm": holm, "p_wilcoxon": comparison.wilcoxon, "p_t_test": comparison.t}
-                | {"p_paper": published, "effect_size": comparison.effect}
+                | {"p_published": published, "effect_size": comparison.effect}
             )
     note = (
         f"Component pooling less the other method, {_differences(study)}, on the splits that both were tested on; only "
         "t-test and d take all runs. p: of the corrected resampled t-test, which allows for splits that overlap (test "
         f"to training graphs: {_ratios(study)}), as does the interval; Holm: that p-value corrected for several data "
         "sets; Wilcoxon, t-test: p-values of these tests, the latter the paper's, which take runs as independent; "
-        f"paper: what it reports; d: Cohen's effect size. Bold: below {SIGNIFICANCE}."
+        f"published: the paper's p-value; d: Cohen's effect size. Bold: below {SIGNIFICANCE}."
     )
     if not rows:
         note = f"There is nothing to compare: that takes runs of {OURS} and of another method on one data set."
-    return Table("p-values", "Differences", (*header, "paper", "d"), tuple(rows), note, tuple(records), texts=2)
+    return Table(
+        "p-values", "Differences", (*header, PUBLISHED, "d"), tuple(rows), note, tuple(records), len(names) + 1
+    )
 
 
 def parameters(study: Study) -> Table:
     """Parameters of the networks, and how many more or fewer component pooling has."""
     others = [method for method in study.methods if method != OURS]
-    header = ["data set"]
+    header = list(_name_columns(study))
     for method in study.methods:
-        header += [method, "paper"]
+        header += [method, PUBLISHED]
     for method in others:
-        header += [f"against {method}", "paper"]
+        header += [f"against {method}", PUBLISHED]
     rows, records = [], []
     for row in study.rows:
         counts = {method: result.parameters for method, result in row.results.items()}
         published = {
             method: reported.parameters for method in study.methods if (reported := row.reported(method)) is not None
         }
-        cells = [Cell(row.title)]
+        cells = list(_names(study, row))
         for method in study.methods:
             cells += [_count(counts.get(method)), _count(published.get(method), "muted")]
             if method in counts:
                 change = _change(counts, method)
-                record = {"parameters": counts[method], "paper_parameters": published.get(method)}
+                record = {"parameters": counts[method], "published_parameters": published.get(method)}
                 records.append(_key(row, method) | record | {"component_change_percent": change})
         for method in others:
             cells += [_percent(_change(counts, method)), _percent(_change(published, method), "muted")]
         rows.append(tuple(cells))
     note = "Learnable parameters. against: how many more or fewer component pooling has."
-    return Table("parameters", "Parameters", tuple(header), tuple(rows), note, tuple(records))
+    texts = len(_name_columns(study))
+    return Table("parameters", "Parameters", tuple(header), tuple(rows), note, tuple(records), texts)
 
 
 def pooling(study: Study) -> Table:
     """How much each method pools, and the cost of a run."""
-    header = (
-        "data set",
-        "method",
-        "runs",
-        "failed",
-        "nodes kept, %",
-        "epoch picked",
-        "seconds per run",
-        "runs per block",
-    )
+    names = _name_columns(study)
+    header = (*names, "method", "runs", "failed", "nodes kept, %", "epoch picked", "seconds per run", "runs per block")
     rows, records = [], []
     for row in study.rows:
         for method, result in row.results.items():
@@ -176,9 +175,9 @@ def pooling(study: Study) -> Table:
             block = str(blocks[0]) if len(blocks) == 1 else f"{blocks[0]}–{blocks[-1]}"
             epochs = result.runs[0].settings.get("epochs")
             epoch = f"{median(picked):.0f}" + (f" of {epochs}" if epochs else "") if picked else "–"
-            cells = (row.title, method, len(result.runs), result.failed, kept or "–", epoch, _seconds(result), block)
             failed = Cell(str(result.failed), "bold" if result.failed else "muted")
-            rows.append(tuple(failed if column == 3 else Cell(str(cell)) for column, cell in enumerate(cells)))
+            cells = map(Cell, (kept or "–", epoch, _seconds(result), block))
+            rows.append((*_names(study, row), Cell(method), Cell(str(len(result.runs))), failed, *cells))
             shares = [*result.kept, None, None, None][:3]
             levels = {f"kept_percent_{level}": share for level, share in enumerate(shares, 1)}
             record: dict[str, Any] = {"runs": len(result.runs), "failed": result.failed, "seconds": result.seconds}
@@ -189,7 +188,7 @@ def pooling(study: Study) -> Table:
         "epoch picked: median over runs; seconds per run: of its block, divided by the runs trained together; they "
         "depend on the device."
     )
-    return Table("pooling", "Nodes kept and cost", header, tuple(rows), note, tuple(records), texts=2)
+    return Table("pooling", "Nodes kept and cost", header, tuple(rows), note, tuple(records), len(names) + 1)
 
 
 def format_summary(summary: Summary, metric: Metric = METRICS["accuracy"]) -> str:
@@ -218,6 +217,15 @@ def _ratios(study: Study) -> str:
     )
     low, high = f"{ratios[0]:.3g}", f"{ratios[-1]:.3g}"
     return low if low == high else f"{low} to {high}"
+
+
+def _name_columns(study: Study) -> tuple[str, ...]:
+    """The headings of a row's names: the recipe has a column where there are others than ``fast``."""
+    return ("data set",) if study.recipes in ([], ["fast"]) else ("data set", "recipe")
+
+
+def _names(study: Study, row: Row) -> tuple[Cell, ...]:
+    return tuple(map(Cell, (row.dataset, row.recipe)))[: len(_name_columns(study))]
 
 
 def _key(row: Row, method: str) -> dict[str, Any]:

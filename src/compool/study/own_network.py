@@ -12,7 +12,7 @@ import linecache
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -229,7 +229,8 @@ def importable(reference: str) -> Iterator[None]:
     try:
         yield
     finally:
-        sys.path.remove(folder)
+        with suppress(ValueError):  # their code may have removed it
+            sys.path.remove(folder)
 
 
 def _own_part(error: BaseException) -> str:

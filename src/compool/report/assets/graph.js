@@ -21,15 +21,17 @@ function viewer(place, graphs) {
   const levels = make("div", { class: "choices" });
   const slider = make("input", { type: "range", id: "threshold", min: -1, max: 1, step: 0.005, "aria-label": "threshold" });
   const output = make("output", { for: "threshold" }), strip = make("div", { class: "plot", "data-label": "scores and number of supernodes" });
-  const reset = make("button", { type: "button", id: "reset" }), about = make("p", { class: "note" });
+  const reset = make("button", { type: "button", id: "reset" }), about = make("p", { class: "note", id: "about" });
+  const merging = make("p", { id: "merging", role: "status" }), probabilities = make("div", { class: "probabilities" });
   const before = make("div", { class: "plot", "data-label": "the graph" }), after = make("div", { class: "plot", "data-label": "its supernodes" });
   const [beforeTitle, afterTitle] = [make("h3", { id: "before" }), make("h3", { id: "after" })];
   place.append(
     make("div", { class: "controls" }, make("label", {}, "graph", select), levels, make("div", { class: "choices" }, reset)),
     make("div", { class: "threshold" }, make("div", {}, strip, slider), make("label", {}, output)),
-    make("div", { class: "scale" }, "score −1", make("i"), "1", make("span", {}, "Bars: edges by score. Line: supernodes by threshold. Thick edges merge, grey nodes stay alone. Point at nodes and edges for more.")),
+    merging,
+    make("div", { class: "scale" }, "score −1", make("i"), "1", make("span", {}, "Bars: edges by score. Line: supernodes by threshold. Thick edges merge, grey nodes stay alone. Point at bars, nodes and edges for numbers.")),
     make("div", { class: "panels", style: "margin-top: .8rem" }, make("div", { class: "panel" }, beforeTitle, before), make("div", { class: "panel" }, afterTitle, after)),
-    about,
+    about, probabilities,
   );
   const nodeColour = (k) => (found.size[k] > 1 ? `hsl(${(found.first[k] * 137.508) % 360} 60% 55%)` : "var(--alone)");
   const features = (list) => list.map(([at, value]) => `x${at} = ${+value.toPrecision(3)}`).join(", ") || "all zero";
@@ -47,7 +49,21 @@ function viewer(place, graphs) {
     beforeTitle.replaceChildren(`${level.place.length} nodes`, make("span", {}, `, ${level.pairs.length} edges`));
     afterTitle.replaceChildren(`${found.first.length} supernodes`, make("span", {}, `, ${number((100 * found.first.length) / level.place.length, 0)} % of the nodes`));
     afterTitle.dataset.supernodes = found.first.length;
+    merging.textContent = sentence();
     for (const redraw of [redrawBefore, redrawAfter, redrawStrip]) redraw();
+  }
+
+  function sentence() { // what merges at this threshold, in words
+    const scores = level.edges.filter(([i, j]) => i !== j).map((edge) => edge[2]), above = scores.filter((score) => score > threshold).length;
+    if (!scores.length) return "There are no edges to merge.";
+    const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+    const ratio = `${above} of ${scores.length} directed edges score above ${number(threshold, 3).replace(/0$/, "")} and merge`;
+    if (!above) { // all scores may lie at −1: no threshold is below that
+      const highest = Math.max(...scores);
+      return `Nothing merges; highest score ${number(highest, 2)}${highest > -1 ? ": drag left to merge" : ", the lowest there is"}.`;
+    }
+    if (above === scores.length) return `Every edge merges; lowest score ${number(Math.min(...scores), 2)}: drag right to separate nodes.`;
+    return found.first.length === level.place.length - level.merges.length ? `${ratio}. Every connected part of the graph is one supernode: drag right to separate nodes.` : `${ratio}: ${plural(level.place.length - found.first.length, "node")} fewer.`;
   }
 
   function frame(width) {
@@ -109,19 +125,36 @@ function viewer(place, graphs) {
   });
 
   const redrawStrip = plot(strip, (width) => {
-    const height = 74, pad = 8, bins = 80, counts = new Array(bins).fill(0), marks = [];
+    const height = 104, pad = 40, bottom = height - 22, bins = 80, counts = new Array(bins).fill(0), marks = []; // pad: as the slider's margin
     for (const [, , score] of level.edges) counts[Math.max(0, Math.min(bins - 1, Math.floor(((score + 1) / 2) * bins)))]++;
-    const most = Math.max(...counts, 1), x = (value) => pad + ((value + 1) / 2) * (width - 2 * pad);
+    const most = Math.max(...counts, 1), x = (value) => pad + ((value + 1) / 2) * (width - 2 * pad), total = level.place.length;
+    const bar = (count) => bottom - (count / most) * (bottom - 18), y = (value) => bottom - (value / total) * (bottom - 18);
+    const text = (content, x, y, anchor) => marks.push(make("text", { x, y, "text-anchor": anchor, class: "soft tick" }, content));
+    for (const tick of [-1, -0.5, 0, 0.5, 1]) {
+      marks.push(make("line", { x1: x(tick), x2: x(tick), y1: 18, y2: bottom, class: "axis" }));
+      text(number(tick, tick % 1 ? 1 : 0), x(tick), height - 6, "middle");
+    }
+    text("edges", 0, 10, "start"); text("supernodes", width, 10, "end"); text("score", 0, height - 6, "start");
+    for (const share of [0, 1]) { text(`${share * most}`, pad - 12, bar(share * most) + 4, "end"); text(`${share * total}`, width - pad + 12, y(share * total) + 4, "start"); }
     counts.forEach((count, at) => {
-      const left = -1 + (2 * at) / bins, tall = count ? Math.max(1.5, (count / most) * (height - 20)) : 0;
-      marks.push(make("rect", { x: x(left) + 0.5, y: height - tall, width: Math.max(1, x(left + 2 / bins) - x(left) - 1), height: tall, fill: scoreColour(left + 1 / bins), "fill-opacity": left + 2 / bins > threshold ? 0.9 : 0.3 }));
+      const left = -1 + (2 * at) / bins, tall = count ? Math.max(1.5, bottom - bar(count)) : 0;
+      marks.push(make("rect", { x: x(left) + 0.5, y: bottom - tall, width: Math.max(1, x(left + 2 / bins) - x(left) - 1), height: tall, fill: scoreColour(left + 1 / bins), "fill-opacity": left + 2 / bins > threshold ? 0.9 : 0.3 }));
     });
-    const total = level.place.length, y = (value) => 4 + (1 - value / total) * (height - 8), steps = level.steps;
     let d = `M${x(1)} ${y(total)}`;
-    for (const [score, left] of steps) d += `H${x(score).toFixed(1)}V${y(left).toFixed(1)}`;
+    for (const [score, left] of level.steps) d += `H${x(score).toFixed(1)}V${y(left).toFixed(1)}`;
     marks.push(make("path", { d: `${d}H${x(-1)}`, fill: "none", stroke: "var(--ink)", "stroke-width": 1.5, "stroke-opacity": 0.75 }));
-    marks.push(make("line", { x1: x(threshold), x2: x(threshold), y1: 0, y2: height, stroke: "var(--accent)", "stroke-width": 2 }));
-    return [height, marks];
+    marks.push(make("line", { x1: x(threshold), x2: x(threshold), y1: 14, y2: bottom, stroke: "var(--accent)", "stroke-width": 2 }));
+    const hair = make("line", { y1: 18, y2: bottom, stroke: "var(--muted)", "stroke-dasharray": "3 3", visibility: "hidden" });
+    const cover = make("rect", { x: x(-1), y: 0, width: x(1) - x(-1), height: bottom, fill: "transparent", class: "cover" });
+    tip(cover, (event) => { // the score under the pointer
+      const bounds = cover.getBoundingClientRect(), score = Math.max(-1, Math.min(1, -1 + (2 * (event.clientX - bounds.left)) / bounds.width));
+      for (const end of ["x1", "x2"]) hair.setAttribute(end, x(score));
+      hair.setAttribute("visibility", "visible");
+      const above = level.edges.filter((edge) => edge[2] > score).length, merged = level.merges.filter((merge) => merge[2] > score).length;
+      return `score ${number(score, 2)}\n${above} of ${level.edges.length} directed edges score higher\n${total - merged} supernodes at this threshold`;
+    });
+    cover.addEventListener("pointerleave", () => hair.setAttribute("visibility", "hidden"));
+    return [height, [...marks, hair, cover]];
   });
 
   function choose(next) {
@@ -147,8 +180,12 @@ function viewer(place, graphs) {
       }
       one.pairs = [...pairs.values()];
     }
-    const right = graph.label === graph.guess ? "rightly" : `wrongly, as ${graph.guess},`;
-    about.textContent = `Graph ${graph.index} of ${graph.dataset} is of class ${graph.label}, and ${right} classified. ${graph.about}` + (graph.levels.length > 1 ? " Deeper levels start from what the network's own threshold leaves." : "");
+    const right = graph.label === graph.guess ? "correct" : "wrong";
+    about.textContent = `Graph ${graph.index} of ${graph.dataset}: true class ${graph.label}, predicted ${graph.guess} (${right}). ${graph.about}` + (graph.levels.length > 1 ? " Deeper levels start from what the network's own threshold leaves." : "");
+    const likeliest = graph.probabilities.map((share, at) => [share, at]).sort((a, b) => b[0] - a[0]).slice(0, 8).sort((a, b) => a[1] - b[1]);
+    probabilities.replaceChildren(...likeliest.flatMap(([share, at]) => [
+      make("span", {}, `class ${at}${at === graph.label ? " (true)" : ""}`), make("i", { style: `width: ${100 * share}%` }), make("span", { "data-class": at }, `${number(100 * share)} %`),
+    ]));
     choose(graph.levels[0]);
   }
 
