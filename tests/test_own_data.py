@@ -177,7 +177,7 @@ def test_errors_in_own_code_come_with_their_traceback(reference: str, line: str,
 def test_other_names_than_that_of_the_function() -> None:
     result = run_study("NCI1", "--data", "own_graphs.py:rings")
     assert result.exit_code == 2
-    assert result.stderr == "compool: --data gives the data set rings; name that or none, got NCI1\n"
+    assert result.stderr == "compool: --data gives the data set rings; do not name others, got NCI1\n"
 
 
 def test_what_a_recipe_changes_is_printed(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_without_names_labels_are_numbers(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="communities: node label 3 is unknown; the model's features have columns for"):
         fewer.encode(graphs)
     write(tmp_path)
-    with pytest.raises(ValueError, match="the names of the model's node labels are not known: export it again, with"):
+    with pytest.raises(ValueError, match="the model has no names for its node labels; export it again with"):
         fewer.encode(*open_graphs(tmp_path / "TINY"))
     named = tiny_encoding(tmp_path / "first", "labels")
     given = GraphSet("x", [0, 2], [0, 0], np.zeros((2, 0), int), [0], labels=[1, 0])

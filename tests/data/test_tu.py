@@ -72,7 +72,7 @@ def test_labels_and_attributes_of_edges(tmp_path: Path) -> None:
 def test_the_paper_s_name_of_a_set(tmp_path: Path) -> None:
     write(tmp_path, "PROTEINS", node_attributes=None)
     with pytest.raises(
-        FileNotFoundError, match=r"no data set PROTEINS_full in .*; PROTEINS means PROTEINS_full here, v"
+        FileNotFoundError, match=r"no data set PROTEINS_full in .*; PROTEINS stands for PROTEINS_full; v"
     ):
         load("PROTEINS", tmp_path)
     assert features(load("PROTEINS", tmp_path, variant="tu")).kind == "labels"
@@ -123,15 +123,15 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
     cached.write_bytes(cached.read_bytes()[:200])
     assert load("TINY", tmp_path).num_nodes == 6
     cached.write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match=r"TINY\.npz is damaged or no graph set .* delete it"):
+    with pytest.raises(ValueError, match=r"TINY\.npz is damaged, or not a graph set .* delete it"):
         load("TINY")
     for wrong in ({"format": 1}, {"format": [1, 1]}, {"format": 1, "node_ptr": 3, "out_degree": 4}):
         np.savez(cached, **{key: np.array(value) for key, value in wrong.items()})
-        with pytest.raises(ValueError, match=r"is damaged or no graph set|has format"):
+        with pytest.raises(ValueError, match=r"is damaged, or not a graph set|has format"):
             load("TINY")
     with cached.open("wb") as file:
         np.save(file, np.zeros(3))  # one array, not several
-    with pytest.raises(ValueError, match="is damaged or no graph set"):
+    with pytest.raises(ValueError, match="is damaged, or not a graph set"):
         load("TINY")
 
 
@@ -148,7 +148,7 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
         ({"A": "1, 2\n2, 1\n3, 4\n"}, r"TINY_A\.txt, line 3: its nodes are in different graphs, 1 and 2"),
         (
             {"A": "1, 2\n2, 1\n2, 3\n"},
-            r"TINY_A\.txt, line 3: edge \(2, 3\) is there in one direction only; is the file",
+            r"TINY_A\.txt, line 3: edge \(2, 3\) is present in one direction only; is the file",
         ),
         (
             {"graph_indicator": "1\n2\n1\n2\n2\n3\n"},

@@ -205,7 +205,7 @@ def test_errors_on_a_gpu_are_the_cpu_s(budget: dict[str, float]) -> None:
             {"ratio": 0.5, "max_size": 3},
             "choose one of quantile, ratio, max_size; got ratio=0.5 and max_size=3",
         ),
-        ({"ratio": 0.5, "threshold": 0.1}, "ratio=0.5 stands in place of a threshold; .* threshold=0.1 too"),
+        ({"ratio": 0.5, "threshold": 0.1}, "ratio=0.5 replaces the threshold; .* threshold=0.1 too"),
         ({"quantile": 1.1}, r"quantile must lie in 0\.\.1, got 1.1"),
         ({"ratio": 0.0}, "ratio must be above 0 and at most 1, got 0.0"),
         ({"max_size": 0}, "max_size must be a whole number, at least 1; got 0"),

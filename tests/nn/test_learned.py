@@ -193,12 +193,15 @@ def test_scorers_that_return_something_else(result: object, message: str) -> Non
     [
         ({"scorer": "cosine"}, "scorer must be 'linear', 'similarity', 'random' or a module; got 'cosine'"),
         ({"reduce": "max"}, "reduce must be one of 'score', 'sum', 'mean', 'graded'; got 'max'"),
-        ({"reduce": "mean", "weights": "all"}, "weights='all' is a way to weigh by scores"),
-        ({"reduce": "graded", "weights": "all"}, "weights='all' is a way to weigh by scores"),
-        ({"reduce": "graded", "score": torch.relu, "threshold": 0.5}, "reduce='graded' needs the score from which on"),
+        ({"reduce": "mean", "weights": "all"}, "weights='all' needs reduce='score'"),
+        ({"reduce": "graded", "weights": "all"}, "weights='all' needs reduce='score'"),
+        (
+            {"reduce": "graded", "score": torch.relu, "threshold": 0.5},
+            "reduce='graded' needs to know the highest score",
+        ),
         ({"reduce": "graded", "threshold": 1.0}, "reduce='graded' needs a threshold below 1, the highest score"),
         ({"scorer": Difference(), "symmetric": True}, "symmetric=True is for the linear scorer"),
-        ({"reduce": "graded", "ratio": 0.5}, "it does not go with quantile or ratio"),
+        ({"reduce": "graded", "ratio": 0.5}, "it cannot be combined with quantile or ratio"),
     ],
 )
 def test_bad_settings(settings: dict[str, object], message: str) -> None:

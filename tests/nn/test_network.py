@@ -154,7 +154,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     path = tmp_path / "n.safetensors"
     save_network(GIN(5, 8, 4), path)
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"n\.safetensors is damaged or no safetensors file"):
+    with pytest.raises(ValueError, match=r"n\.safetensors is damaged, or not a safetensors file"):
         load_network(path)
     save_file({"x": X}, path)
     with pytest.raises(ValueError, match="holds no network of compool"):

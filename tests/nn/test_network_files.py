@@ -29,16 +29,16 @@ def changed(**changes: Any) -> dict[str, Any]:
 
 
 HOSTILE: dict[str, tuple[Any, str]] = {
-    "no JSON": ("{", "its settings are no JSON"),
-    "empty": ("", "its settings are no JSON"),
-    "deep": ("[" * 100_000, "its settings are no JSON"),
-    "long number": ('{"hidden": ' + "9" * 5000 + "}", "its settings are no JSON"),
+    "no JSON": ("{", "its settings are not valid JSON"),
+    "empty": ("", "its settings are not valid JSON"),
+    "deep": ("[" * 100_000, "its settings are not valid JSON"),
+    "long number": ('{"hidden": ' + "9" * 5000 + "}", "its settings are not valid JSON"),
     "list": ([1, 2], "its settings must be a JSON object, got"),
     "null": (None, "its settings must be a JSON object, got 'None'"),
     "no settings": ({}, "its settings lack 'layers'"),
     "missing": (changed(hidden=...), "its settings lack 'hidden'"),
-    "unknown": (changed(colour=3), "its settings have 'colour', which Network has not"),
-    "self": (changed(self=3), "its settings have 'self', which Network has not"),
+    "unknown": (changed(colour=3), "its settings have 'colour', which Network does not have"),
+    "self": (changed(self=3), "its settings have 'self', which Network does not have"),
     "huge": (changed(hidden=10**9), r"tensor 'layers.0.bias' must have the shape \[1000000000\], got \[8\]"),
     "huge input": (changed(in_channels=10**12), "must have the shape"),
     "huge output": (changed(num_classes=10**12), "must have the shape"),

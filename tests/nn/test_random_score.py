@@ -79,7 +79,7 @@ def test_the_seed_is_saved(tmp_path: Path) -> None:
     ("settings", "message"),
     [
         ({}, "scorer='random' needs reduce='sum' or 'mean', because its scores are not weights; got 'score'"),
-        ({"reduce": "graded"}, "goes with reduce='sum' or 'mean'"),
+        ({"reduce": "graded"}, "needs reduce='sum' or 'mean'"),
         ({"reduce": "sum", "dropout": 0.5}, r"takes no dropout and no edge_dim, got 0\.5 and None"),
         ({"reduce": "sum", "edge_dim": 2}, r"takes no dropout and no edge_dim, got 0\.0 and 2"),
     ],
@@ -87,7 +87,7 @@ def test_the_seed_is_saved(tmp_path: Path) -> None:
 def test_settings_that_make_no_sense(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ComponentPooling(3, scorer="random", **settings)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="but here all do; choose 'linear' or 'similarity'"):
+    with pytest.raises(ValueError, match="as all edges merge; choose 'linear' or 'similarity'"):
         nn.GlobalComponentPooling(3, scorer="random")
     with pytest.raises(ValueError, match=r"edge_index must lie in 0\.\.1 for 2 nodes, got 7"):
         nn.RandomScore()(torch.ones(2, 3), torch.tensor([[0], [7]]))
@@ -104,9 +104,9 @@ def test_budgets_of_networks() -> None:
         torch.testing.assert_close(network.layers[0](graph.x, graph.edge_index).x, layer(graph.x, graph.edge_index).x)
     for settings, message in (
         ({"merge_ratio": 1.5}, r"merge_ratio must be above 0 and at most 1, got 1\.5"),
-        ({"merge_ratio": 0.5, "threshold": 0.1}, r"merge_ratio=0\.5 stands in place of a threshold"),
+        ({"merge_ratio": 0.5, "threshold": 0.1}, r"merge_ratio=0\.5 replaces the threshold"),
         ({"merge_ratio": 0.5, "quantile": 0.1}, "choose one of quantile, merge_ratio, max_size"),
-        ({"quantile": 0.5, "reduce": "graded"}, "does not go with quantile or ratio"),
+        ({"quantile": 0.5, "reduce": "graded"}, "cannot be combined with quantile or ratio"),
     ):
         with pytest.raises(ValueError, match=message):
             nn.Network("CPL", 3, 8, 2, **settings)

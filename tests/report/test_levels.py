@@ -62,7 +62,7 @@ def test_a_budget_comes_to_a_threshold(graphs: data.GraphSet, settings: dict[str
 @pytest.mark.parametrize(
     ("network", "index", "threshold", "message"),
     [
-        (nn.GIN(4, 8, 3), 0, None, "network must have component pooling layers"),
+        (nn.GIN(4, 8, 3), 0, None, "network must have a component pooling layer, got none"),
         (nn.Network("PCL", 4, 8, 3), 9, None, r"index must lie in 0\.\.8, the graphs of communities; got 9"),
         (nn.Network("PCL", 4, 8, 3), -1, None, r"index must lie in 0\.\.8"),
         (nn.Network("PCL", 4, 8, 3), 0, 1.5, r"threshold must lie in -1\.\.1, the range of tanh; got 1.5"),

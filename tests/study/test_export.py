@@ -290,9 +290,9 @@ def edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]
         (edit(lambda about: about.update(classes=[1, 2, 3])), "classes must be a list of text"),
         (edit(lambda about: about.update(task="sorting")), "task must be one of classification, regression"),
         (edit(lambda about: about.pop("run")), "run must say data set, method and replica"),
-        (edit(lambda about: about.update(weights_checksum="0")), "are not of the same export; export the network"),
+        (edit(lambda about: about.update(weights_checksum="0")), "come from different exports; export the network"),
         (edit(lambda about: about.update(own="Net")), "own must say the class and its arguments"),
-        (lambda path: (path / WEIGHTS).write_bytes(b"x" * 99), "is damaged or no safetensors file"),
+        (lambda path: (path / WEIGHTS).write_bytes(b"x" * 99), "is damaged, or not a safetensors file"),
         (lambda path: flip_last_bit(path / WEIGHTS), "network.safetensors is damaged: its contents do not match"),
     ],
 )
@@ -323,7 +323,9 @@ def test_code_is_executed_only_if_it_is_trusted(net: str, tmp_path: Path) -> Non
     store = trained_study(tmp_path, longer(net))
     found, folder = exported(store, tmp_path, graphs)
     assert (folder / SOURCE).read_text() == NET
-    with pytest.raises(ValueError, match=r"its author's own: read .*network.py, and allow it to run by --trust"):
+    with pytest.raises(
+        ValueError, match=r"holds Python code; read .*network.py, and if you trust it, allow it with --trust"
+    ):
         compool.load_model(folder)
     graphs.save(tmp_path / "graphs.npz")
     command = ["predict", str(folder), "--data", str(tmp_path / "graphs.npz")]

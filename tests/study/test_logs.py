@@ -192,7 +192,7 @@ def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
     command = ["run", "--log", "csv", "--store", str(tmp_path / "study.sqlite"), "--replicas", "1", "--device", "cpu"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 2
-    assert result.stderr == f"compool: the folder of logs {tmp_path / 'study-logs'} cannot be made: File exists\n"
+    assert result.stderr == f"compool: cannot create the log folder {tmp_path / 'study-logs'}: File exists\n"
 
 
 def test_without_tensorboard_it_says_what_to_install(tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ def test_a_damaged_index_is_built_again(tmp_path: Path, caplog: pytest.LogCaptur
     store.path.write_bytes(content)
     assert len(list(store.runs())) == 4
     assert store.add([example(4)]) == 1
-    assert f"{store.path}: its index was damaged (database disk image is malformed), and was built again" in caplog.text
+    assert f"{store.path}: the index was damaged (database disk image is malformed) and has been rebuilt" in caplog.text
     assert list(store.runs()) == [example(replica) for replica in range(5)]
 
 

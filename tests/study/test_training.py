@@ -209,5 +209,5 @@ def test_a_worker_that_is_killed_is_told_in_a_line(tmp_path: Path) -> None:
                 child.kill()
         raise OSError("no terminal")
 
-    with pytest.raises(RuntimeError, match=r"a worker was killed, for want of memory perhaps: .*--block"):
+    with pytest.raises(RuntimeError, match=r"a worker was killed, perhaps because memory ran out; .*--block"):
         list(study.execute(blocks, tmp_path / "study.sqlite", workers=2, on_epoch=kill))
