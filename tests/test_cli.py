@@ -92,7 +92,7 @@ def test_recipes() -> None:
     narrow = run.invoke(app, ["recipes", "--method", "edgepool"], env={"COLUMNS": "80"}).stdout.splitlines()
     collab = next(at for at, line in enumerate(narrow) if line.startswith(" COLLAB "))
     assert [line.split() for line in narrow[collab + 3 : collab + 5]] == [  # only what differs
-        ["fast", "batch", "32,", "lr", "0.003"],
+        ["fast", "batch", "32,", "lr", "0.002"],
         ["paper", "batch", "1,", "lr", "0.001"],
     ]
 
