@@ -112,13 +112,13 @@ def kept_nodes(study: Study) -> "Figure":
     rows = [row for row in study.rows if any("kept" in name for r in row.results.values() for name in r.curves)]
     columns = min(3, len(rows))
     lines = -(-len(rows) // columns)
-    figure, panels = canvas(COLUMN, 0.7 + 1.1 * lines, columns, lines)
+    figure, panels = canvas(COLUMN, 0.7 + 1.2 * lines, columns, lines)
     for axes, row in zip(np.ravel(panels), rows, strict=False):
         for method in study.methods:
             curves = row.results[method].curves if method in row.results else {}
             for level, name in enumerate(name for name in curves if "kept" in name):
                 _draw_band(axes, curves[name], method, "" if level == 0 else ":")
-        axes.set(title=label(row.title), ylim=(-2, 102))
+        axes.set(title=label(row.title).replace(" (", "\n("), ylim=(-2, 102))
     for axes in np.ravel(panels)[len(rows) :]:
         axes.set_visible(False)
     for axes in np.ravel(panels)[max(0, len(rows) - columns) : len(rows)]:

@@ -111,7 +111,9 @@ def kept_strips(study: Study) -> "Figure":
     figure, axes, places = _lines([group for group in groups if group.lines])
     for y, (_, result) in places:
         _draw_strip(axes, y, result)
-    axes.set(xlim=(-2, 102), xlabel="nodes kept, %; one dot per run")
+    is_deep = any(len(result.kept) > 1 for _, (_, result) in places)
+    axes.set_xlabel(f"nodes kept, %; one dot per run{'; open: deeper layers' if is_deep else ''}", loc="right")
+    axes.set_xlim(-2, 102)
     return figure
 
 
