@@ -182,7 +182,7 @@ def test_caches_of_the_first_format_are_read_and_parsed_again(
     alone = load("TINY")
     assert alone.edge_labels is None
     assert alone.task == "classification"
-    assert "TINY.npz is from an earlier version, without edge labels" in caplog.text
+    assert "TINY.npz was cached by an earlier version, without edge labels" in caplog.text
     parsed = load("TINY", tmp_path)
     assert parsed.edge_labels is not None
     assert parsed.edge_labels.tolist() == [0, 0, 1, 1, 0, 0]

@@ -95,7 +95,7 @@ def test_other_graphs_are_not_gone_on_with(
     others = replace(graphs, y=np.roll(graphs.y, 1))
     monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: others)
     assert told(study.train_block(block)) == told(study.train_block(replace(block, checkpoint_folder=None)))
-    assert "it is of other data" in caplog.text
+    assert "it belongs to other data" in caplog.text
 
 
 def test_a_full_disk_does_not_end_a_training(

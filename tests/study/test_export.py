@@ -439,12 +439,12 @@ def test_mistakes_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "export communities --out x --store no.sqlite": "--store no.sqlite does not exist; `compool run` creates it",
         "export NCI1 --out x": "study.sqlite has no finished run of component on NCI1; it has component on communities",
         "export communities --out x --method gin": "study.sqlite has no finished run of gin on communities; it has",
-        "export communities --out x --recipe slow": "study.sqlite has no finished run of component on communities by "
+        "export communities --out x --recipe slow": "study.sqlite has no finished run of component on communities with "
         "recipe slow; its recipes are fast",
         "export communities --out x --replica 5": "study.sqlite has no finished run of component on communities with "
         "replica 5; it has replicas of recipe fast: 0",
         "export communities --out x --store bare.sqlite": "the weights of component on communities, recipe fast, "
-        "replica 0 were not kept",
+        "replica 0 were not stored",
         "predict nowhere --data x": "nowhere holds no exported network: model.json is missing",
         "predict study.sqlite --data x": "study.sqlite is a file; give the folder of an exported network",
         "predict model --data nowhere": "nowhere does not exist",
