@@ -107,7 +107,7 @@ def test_contents_are_checked(what: str, cached: Path, tmp_path: Path) -> None:
 
 def test_a_changed_value_does_not_match_the_checksum(cached: Path) -> None:
     rewrite(cached, put("attributes", 3, 7.25))
-    with pytest.raises(ValueError, match=r"TINY\.npz is damaged .*its contents do not match their checksum"):
+    with pytest.raises(ValueError, match=r"TINY\.npz is damaged, .*its contents do not match their checksum"):
         load("TINY")
 
 
