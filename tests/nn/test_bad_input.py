@@ -115,7 +115,7 @@ def test_the_meta_device() -> None:
 
 def test_unpool_of_the_wrong_size() -> None:
     out = ComponentPooling(3)(torch.randn(4, 3), GOOD["edge_index"])
-    with pytest.raises(ValueError, match="one a supernode"):
+    with pytest.raises(ValueError, match="one per supernode"):
         out.unpool(torch.randn(9, 3))
 
 

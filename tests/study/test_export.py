@@ -397,6 +397,7 @@ def write_tu(graphs: GraphSet, folder: Path, name: str, labels: str, classes: li
 def test_other_graphs_in_tu_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Labels get their columns by name, and classes have the names of the files; those to predict have none."""
     monkeypatch.setenv("COMPOOL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("COMPOOL_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
     write_tu(communities(60), tmp_path / "data" / "TINY", "TINY", "abcd", ["-1", "5", "7"])
     command = "run TINY --data data --method gin --replicas 1 --epochs 2 --workers 1 --device cpu --no-report"
