@@ -108,7 +108,7 @@ def test_the_same_numbers_everywhere(nodes: Nodes, folder: Path, tmp_path: Path)
 
     with cluster.connected_cluster(nodes.address):
         assert cluster.cluster_resources("auto", None)[:2] == ("cpu", 2)
-        with pytest.raises(ValueError, match="and in the cluster; got cuda"):
+        with pytest.raises(ValueError, match="and available in the cluster; got cuda"):
             cluster.cluster_resources("cuda", None)
         assert study.plan(recipes, 3, 5, here, folder, cluster.cluster_resources("cpu"), 2) == []
         list(cluster.execute(blocks, ray, on_epoch=report))
@@ -176,7 +176,7 @@ def driver(nodes: Nodes, folder: Path, store: Path) -> Iterator["subprocess.Pope
 
 def until_stored(process: "subprocess.Popen[str]") -> str:
     assert process.stderr is not None
-    return next(line for line in process.stderr if "replicas stored" in line)
+    return next(line for line in process.stderr if " stored, " in line)
 
 
 @needs_ray
@@ -249,7 +249,7 @@ def test_no_cluster_there() -> None:
     result = CliRunner().invoke(app, ["run", "--ray", "127.0.0.1:1"])
     assert result.exit_code == 2
     assert result.stderr.strip() == (
-        "compool: --ray 127.0.0.1:1: no Ray cluster could be reached there "
+        "compool: --ray 127.0.0.1:1: cannot reach a Ray cluster there "
         "(ConnectionRefusedError: [Errno 111] Connection refused)"
     )
 
