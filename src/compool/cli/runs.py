@@ -267,8 +267,8 @@ def _summary(runs: Sequence[Any]) -> Any:
     in_percent = all(METRICS[chosen_metric(run.metrics)].higher for run in runs)
     for heading in ("data set", "method", "recipe", "runs", "test %" if in_percent else "test", "kept %", "seconds"):
         justify: Any = "right" if heading in ("test %", "test", "kept %", "seconds") else "left"
-        folds = heading in ("recipe", "data set")
-        table.add_column(heading, justify=justify, no_wrap=not folds, overflow="fold", min_width=10 if folds else None)
+        least = {"data set": 11, "recipe": 8}.get(heading)  # these fold where the terminal is narrow
+        table.add_column(heading, justify=justify, no_wrap=least is None, overflow="fold", min_width=least)
     groups: dict[tuple[Any, ...], list[Any]] = {}
     for run in runs:
         groups.setdefault((run.dataset, run.method, run.recipe, run.recipe_checksum, run.seed), []).append(run)
