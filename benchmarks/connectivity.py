@@ -1,16 +1,14 @@
-"""Color-connectivity by message passing: PyG's networks, ten folds at once, and what is left of them on larger grids.
+"""Color-connectivity by message passing on a GPU: the benchmark's baselines, ten folds at once.
 
     python benchmarks/connectivity.py --folds 2 --epochs 5 --methods GCN          # a quick look, on the CPU
     python benchmarks/connectivity.py --device cuda --out out/connectivity.json   # all of it, on a GPU
-    python benchmarks/connectivity.py --methods --store study.sqlite --sides 32 64 128 256    # networks of a study
 
 The folds of a set are trained together: `torch.func` stacks their weights and maps PyG's modules over them, and on a
 GPU a step of all folds is one CUDA graph, as all graphs of a set have the same edges. Each fold is trained as if alone:
 with its own initial weights and batch order, and an optimizer that works element by element.
 
-Settings are those of the benchmark's GCN (Rampášek and Wolf 2021): four residual layers with layer norm, 32 channels, a
-mean readout, Adam with a learning rate of 0.001, batches of 32, 200 epochs. The epoch with the best validation accuracy
-is tested.
+Networks are those of `connectivity_networks.py`, settings those of the benchmark (Rampášek and Wolf 2021): Adam with a
+learning rate of 0.001, batches of 32, 200 epochs. The epoch with the best validation accuracy is tested.
 """
 
 import argparse
@@ -22,6 +20,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import connectivity_networks as networks
 import torch
 import torch.nn.functional as F
 from rich.console import Console
@@ -29,67 +28,15 @@ from rich.progress import Progress
 from rich.table import Table
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
-from torch_geometric.loader import DataLoader
-from torch_geometric.nn import GATConv, GCNConv, GINConv
 
 from compool.data import GraphSet, color_connectivity, split
 from compool.replicas.captured import Captured, copy_into
-from compool.study import Store
-from compool.study.kept import kept_network
 
-HIDDEN, BATCH, LR = 32, 32, 1e-3
+BATCH, LR = 32, 1e-3
 COUNTS = {"minnesota": 6000}  # the other topologies have 15,000 colourings
-SIDES = (32, 64, 128, 256)
-
-
-def gin_layer() -> GINConv:
-    perceptron = nn.Sequential(nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN))
-    return GINConv(perceptron)
-
-
-class MessagePassing(nn.Module):
-    """Residual layers with layer norm, and a mean over nodes; all graphs of a batch have the same number of nodes.
-
-    Args:
-        layer: makes a layer from 32 to 32 channels.
-        depth: how many.
-        loops: give layers self-loops, which PyG's GCN and GAT would otherwise add with sizes that a CUDA graph forbids.
-        virtual: add a virtual node: after each layer it collects the mean of all nodes and sends its own state back.
-    """
-
-    def __init__(self, layer: Callable[[], nn.Module], depth: int, loops: bool = False, virtual: bool = False) -> None:
-        super().__init__()
-        self.loops = loops
-        self.first = nn.Linear(2, HIDDEN)
-        self.layers = nn.ModuleList(layer() for _ in range(depth))
-        self.norms = nn.ModuleList(nn.LayerNorm(HIDDEN) for _ in range(depth))
-        states = range(depth - 1 if virtual else 0)
-        self.virtual = nn.ModuleList(
-            nn.Sequential(nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN)) for _ in states
-        )
-        self.head = nn.Sequential(nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 2))
-
-    def forward(self, red: Tensor, edge_index: Tensor) -> Tensor:
-        """Logits [graphs, 2], from the colours [graphs, nodes] and the edges of all graphs."""
-        x = self.first(F.one_hot(red, 2).flatten(0, 1).float())
-        if self.loops:
-            edge_index = torch.cat([edge_index, torch.arange(x.size(0), device=red.device).expand(2, -1)], 1)
-        everywhere = x.new_zeros(red.size(0), HIDDEN)
-        for depth, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
-            x = x + norm(layer(x, edge_index)).relu()
-            if depth < len(self.virtual):
-                nodes = x.unflatten(0, red.shape)
-                everywhere = everywhere + self.virtual[depth](everywhere + nodes.mean(1))
-                x = (nodes + everywhere.unsqueeze(1)).flatten(0, 1)
-        return self.head(x.unflatten(0, red.shape).mean(1))
-
-
-METHODS: dict[str, Callable[[], nn.Module]] = {
-    "GCN": lambda: MessagePassing(lambda: GCNConv(HIDDEN, HIDDEN, add_self_loops=False), 4, loops=True),
-    "GIN, 4 layers": lambda: MessagePassing(gin_layer, 4),
-    "GIN, 8 layers": lambda: MessagePassing(gin_layer, 8),
-    "GAT": lambda: MessagePassing(lambda: GATConv(HIDDEN, HIDDEN // 4, 4, add_self_loops=False), 4, loops=True),
-    "GIN with a virtual node": lambda: MessagePassing(gin_layer, 4, virtual=True),
+METHODS: dict[str, Callable[[int, int], nn.Module]] = {
+    network.__name__: network
+    for network in (networks.GCN, networks.GIN4, networks.GIN8, networks.GAT, networks.VirtualNode)
 }
 
 
@@ -122,12 +69,15 @@ class Stack:
 
     def logits(self, ids: Tensor) -> Tensor:
         """[R, B, 2] from the graphs [R, B]."""
-        edge_index = self.edge_index(ids.size(1))
+        red, size = self.red[ids], ids.size(1)
+        x = F.one_hot(red.long(), 2).flatten(1, 2).float()
+        batch = torch.arange(size, device=red.device).repeat_interleave(red.size(2), output_size=size * red.size(2))
+        graph = (self.edge_index(size), batch, size)
 
-        def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], red: Tensor) -> Tensor:
-            return functional_call(self.frame, (parameters, buffers), (red, edge_index))
+        def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
+            return functional_call(self.frame, (parameters, buffers), (x, *graph))
 
-        return torch.func.vmap(one)(self.parameters, self.buffers, self.red[ids].long())
+        return torch.func.vmap(one)(self.parameters, self.buffers, x)
 
     def losses(self, ids: Tensor) -> Tensor:
         """The mean loss of each network [R]."""
@@ -149,7 +99,7 @@ def parts(ids: Tensor, most: int) -> tuple[Tensor, ...]:
 def train(method: str, graphs: GraphSet, folds: int, epochs: int, device: str, on_epoch: Callable[[], None]) -> Any:
     """Train a method on all folds; accuracies, and the stack with the weights of the picked epochs."""
     torch.manual_seed(0)
-    stack = Stack([METHODS[method]() for _ in range(folds)], graphs, device)
+    stack = Stack([METHODS[method](2, 2) for _ in range(folds)], graphs, device)
     weights = list(stack.parameters.values())
     optimizer = torch.optim.Adam(weights, LR, fused=True, capturable=device == "cuda")
     splits = [split(graphs, fold, kind="folds") for fold in range(folds)]
@@ -194,36 +144,6 @@ def train(method: str, graphs: GraphSet, folds: int, epochs: int, device: str, o
     return stack, best.tolist(), tested.tolist()
 
 
-@torch.no_grad()
-def test_stored(store: Path, larger: dict[int, GraphSet]) -> list[dict[str, Any]]:
-    """What the networks of a study of 16 × 16 grids are worth on larger ones, a row per method and recipe."""
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for run in Store(store).runs(["color-connectivity-16"], curves=False):
-        row = rows.setdefault(
-            (run.method, run.recipe),
-            {
-                "topology": "grid-16",
-                "method": f"{run.method}, {run.recipe}",
-                "epochs": run.settings["epochs"],
-                "validation": [],
-                "test": [],
-                "seconds": 0.0,
-                "sides": {side: [] for side in larger},
-            },
-        )
-        row["validation"].append(run.validation)
-        row["test"].append(run.test)
-        row["seconds"] += run.seconds
-        network = kept_network(run, Store(store).weights(run), width=2, num_classes=2)
-        for side, graphs in larger.items():
-            correct = 0
-            for batch in DataLoader(graphs, batch_size=max(1, 2**18 // side**2)):
-                logits = network(batch.x, batch.edge_index, batch.batch)
-                correct += int(((logits.squeeze(1) > 0) == batch.y).sum())
-            row["sides"][side].append(correct / len(graphs))
-    return list(rows.values())
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--topology", default="grid-16", help="grid-SIDE, euroroad or minnesota (default: grid-16)")
@@ -233,12 +153,11 @@ def main() -> None:
     parser.add_argument("--count", type=int, help="colourings (default: 15,000, Minnesota 6,000)")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--sides", type=int, nargs="*", default=[], help="test on grids of these sides, too")
-    parser.add_argument("--store", type=Path, help="also test the networks that this study trained on 16 × 16")
     parser.add_argument("--out", type=Path, help="write the numbers there, as JSON")
     args = parser.parse_args()
     console, results = Console(width=120), []
     count = args.count or COUNTS.get(args.topology, 15_000)
-    graphs = color_connectivity(args.topology, count if args.methods else 1)
+    graphs = color_connectivity(args.topology, count)
     larger = {side: color_connectivity(f"grid-{side}", 200 if side < 128 else 100, seed=1) for side in args.sides}
     for method in args.methods:
         began = time.perf_counter()
@@ -254,9 +173,6 @@ def main() -> None:
             correct = sum(stack.correct(part) for part in ids.split(max(1, 2**18 // side**2 // args.folds), dim=1))
             row["sides"][side] = (correct / len(others)).tolist()
         results.append(row)
-        _write(results, args.out)
-    if args.store:
-        results += test_stored(args.store, larger)
         _write(results, args.out)
     table = Table("method", f"test % on {args.topology}", "lowest, highest", *map(str, args.sides), "seconds")
     for row in results:

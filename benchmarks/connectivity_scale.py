@@ -1,0 +1,119 @@
+"""Networks that a study trained on 16 × 16 grids, tested on larger ones; a table, and accuracy against the side.
+
+    python benchmarks/connectivity_scale.py --store study.sqlite --trust --out out/connectivity
+
+`--trust` runs the code of networks that are not compool's, which the study has stored with their weights.
+"""
+
+import argparse
+import json
+from collections import defaultdict
+from pathlib import Path
+from statistics import fmean
+
+import torch
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from torch.nn import Module
+from torch_geometric.loader import DataLoader
+
+from compool.data import GraphSet, color_connectivity
+from compool.report.plotting import COLOURS, COLUMN, LINE_STYLES, STYLE, canvas, save_figure
+from compool.study import Store
+from compool.study.kept import kept_network, recipe_of
+from compool.study.own_network import build
+from compool.study.runs import Run, decode_weights
+
+TRAINED = 16
+NAMES = {
+    ("component", "learned"): "component pooling, learned",
+    ("component", "fast"): "component pooling, the paper's",
+    ("VirtualNode", ""): "GIN with a virtual node",
+    ("GIN4", ""): "GIN, 4 layers",
+    ("GIN8", ""): "GIN, 8 layers",
+    ("UNet", ""): "GraphUNet",
+    ("SAG", ""): "SAGPooling",
+    ("TopK", ""): "TopKPooling",
+    ("EdgePool", ""): "EdgePooling",
+}
+
+
+def name_of(run: Run) -> str:
+    return NAMES.get((run.method, run.recipe)) or NAMES.get((run.method, "")) or run.method
+
+
+def network_of(run: Run, weights: bytes, trust: bool) -> Module:
+    """The network of a run, in evaluation mode."""
+    recipe = recipe_of(run)
+    if not recipe.own_network:
+        return kept_network(run, weights, width=2, num_classes=2)
+    if not trust:
+        raise SystemExit(f"the study holds the code of {run.method}; if you trust it, allow it with --trust")
+    network = build(recipe.own_network, run.own_source, 2, 2, recipe.arguments)
+    network.load_state_dict(decode_weights(weights))
+    return network.eval()
+
+
+@torch.no_grad()
+def accuracy(network: Module, graphs: GraphSet) -> float:
+    size = max(1, 2**18 // (graphs.num_nodes // len(graphs)))
+    extra = {"batch_size"} & set(network.forward.__code__.co_varnames)
+    correct = 0
+    for batch in DataLoader(graphs, batch_size=size):
+        logits = network(batch.x, batch.edge_index, batch.batch, **dict.fromkeys(extra, batch.num_graphs))
+        predicted = logits.squeeze(1) > 0 if logits.size(1) == 1 else logits.argmax(1)
+        correct += int((predicted == batch.y).sum())
+    return correct / len(graphs)
+
+
+def draw(accuracies: dict[str, dict[int, list[float]]], folder: Path) -> list[Path]:
+    """The mean accuracy of each method against the side of the grid."""
+    import matplotlib
+
+    with matplotlib.rc_context(STYLE):
+        figure, axes = canvas(COLUMN, 3.2)
+        for index, (name, by_side) in enumerate(accuracies.items()):
+            style = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINE_STYLES[index % len(LINE_STYLES)]}
+            means = [100 * fmean(each) for each in by_side.values()]
+            axes.plot(list(by_side), means, label=name, marker="osD^v"[index % 5], markersize=3, linewidth=1, **style)
+        axes.axvline(TRAINED, color="black", linewidth=0.6, linestyle=":")
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(sides := list(by_side), [str(side) for side in sides])
+        axes.set_xlabel(f"side of the grid; all networks were trained on {TRAINED} × {TRAINED}")
+        axes.set_ylabel("test accuracy, %")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, fontsize=6, frameon=False)
+        return save_figure(figure, folder, "scale")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", type=Path, required=True, help="the study's file")
+    parser.add_argument("--sides", type=int, nargs="*", default=[32, 64, 128, 256])
+    parser.add_argument("--trust", action="store_true", help="run the code of networks that are not compool's")
+    parser.add_argument("--out", type=Path, default=Path("out/connectivity"), help="folder of scale.json and scale.png")
+    args = parser.parse_args()
+    store = Store(args.store)
+    runs = [run for run in store.runs([f"color-connectivity-{TRAINED}"], curves=False) if run.status == "done"]
+    if not runs:
+        raise SystemExit(f"{args.store} has no run on color-connectivity-{TRAINED}")
+    larger = {side: color_connectivity(f"grid-{side}", 200 if side < 128 else 100, seed=1) for side in args.sides}
+    accuracies: dict[str, dict[int, list[float]]] = {}
+    for run in track(runs, "networks", transient=True):
+        network = network_of(run, store.weights(run), args.trust)
+        by_side = accuracies.setdefault(name_of(run), defaultdict(list))
+        by_side[TRAINED].append(run.test)
+        for side, graphs in larger.items():
+            by_side[side].append(accuracy(network, graphs))
+    accuracies = dict(sorted(accuracies.items(), key=lambda item: -fmean(item[1][TRAINED])))
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "scale.json").write_text(json.dumps(accuracies, indent=1))
+    table = Table("test accuracy, % (mean over folds)", "folds", *(f"{side} × {side}" for side in (TRAINED, *larger)))
+    for name, by_side in accuracies.items():
+        table.add_row(name, str(len(by_side[TRAINED])), *(f"{100 * fmean(each):.1f}" for each in by_side.values()))
+    Console(width=120).print(table)
+    print(draw(accuracies, args.out)[0])
+
+
+if __name__ == "__main__":
+    main()
