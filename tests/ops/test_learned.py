@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from compool import ops
+from compool.ops import graded
 from tests.reference import adjacency, weak_components
 
 
@@ -48,6 +49,25 @@ def test_graded_weights_are_the_mean_share_over_levels(seed: int, num_nodes: int
         weight = ops.graded_weight(score, edge_index, score > threshold, num_nodes, threshold, top)
         dense = dense_graded_weight(score, edge_index, num_nodes, threshold, top)
         torch.testing.assert_close(weight, dense, rtol=1e-9, atol=1e-9)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 14), st.integers(0, 30))
+def test_graded_weights_supernode_by_supernode(seed: int, num_nodes: int, num_edges: int) -> None:
+    """As a GPU goes through them; where a supernode is too large for that, edges stay as they are."""
+    torch.manual_seed(seed)
+    edge_index, grade = graph(seed, num_nodes, num_edges), torch.rand(num_edges, dtype=torch.float64)
+    merged = grade > 0.2
+    parts = ops.components(edge_index, merged, num_nodes)
+    positions = graded.forest(grade, edge_index, merged, num_nodes)
+    ordered, tree_ptr = graded._by_supernode(positions, edge_index, parts)
+    assert tree_ptr.diff().tolist() == (ops.count_members(parts.cluster, parts.number) - 1).tolist()
+    assert parts.cluster[edge_index[0, ordered]].tolist() == sorted(parts.cluster[edge_index[0, ordered]].tolist())
+    weight = graded.tree_shares(grade[ordered], edge_index[:, ordered], num_nodes, tree_ptr)
+    torch.testing.assert_close(weight, ops.graded_weight(grade, edge_index, merged, num_nodes))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(graded, "LARGE_TREE", int(tree_ptr.diff().max()) - 1)
+        if positions.numel():
+            assert graded._by_supernode(positions, edge_index, parts) == (positions, None)
 
 
 @pytest.mark.parametrize("form", FORMS)

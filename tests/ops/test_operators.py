@@ -15,10 +15,8 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
     parts = torch.ops.compool.components(edge_index, merged, 20)
     weight, number = torch.randn(20), parts[1].numel()
     tree = edge_index[:, torch.ops.compool.forest(score, edge_index, None, 20)]
-    merges = torch.ops.compool.merge_tree(tree, 20)
-    padded_tree = torch.nn.functional.pad(tree, (0, 20 - tree.size(1)))
-    forest_ptr = torch.tensor([0, tree.size(1)])
-    padded_merges = (*torch.ops.compool.merge_trees(padded_tree, forest_ptr), forest_ptr)
+    tree_ptr = torch.tensor([0, tree.size(1) - 2])  # the last two are padding
+    merges = (*torch.ops.compool.merge_tree(tree, 20, tree_ptr), tree_ptr)
     pairs, rows = torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 1] + 19 * [2])
     ptr, thirds = torch.linspace(0, 30, 21).long(), torch.tensor([0, 5, 5, 20])
     calls = {
@@ -39,13 +37,10 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
         "edge_distance": (x, edge_index, torch.rand(1, 5), None),
         "edge_distance_backward": (score, x, edge_index, torch.rand(2, 5), torch.arange(20) % 2),
         "edge_moments": (x, edge_index, merged, None, 1),
-        "merge_tree": (tree, 20),
+        "merge_tree": (tree, 20, tree_ptr),
         "graded_share": (torch.linspace(1, 0, tree.size(1)), *merges, 1.0),
         "graded_share_backward": (weight, *merges),
         "forest_padded": (score[:2], pairs, rows, 2),
-        "merge_trees": (padded_tree, forest_ptr),
-        "graded_share_padded": (torch.linspace(1, 0, 20), *padded_merges),
-        "graded_share_padded_backward": (weight, *padded_merges),
         "connect": (edge_index, parts[0], number, False, False),
         "contract": (score, edge_index, 20),
         "contract_padded": (score[:2], pairs, rows, torch.tensor([0, 2, 20]), 2),

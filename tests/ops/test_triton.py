@@ -74,6 +74,34 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
     gpu("edge_moments", x, edge_index, counted, group, 3)
 
 
+@pytest.mark.parametrize("scores", ["random", "tied"])
+@pytest.mark.parametrize("shape", INTERPRETED)
+def test_graded_weights(shape: str, scores: str) -> None:
+    """Shares and gradients, by supernode and all in one, against a single list of merges; some edges are padding."""
+    number, edge_index = INTERPRETED[shape]
+    edge_index = edge_index.to(DEVICE)
+    grade = torch.rand(edge_index.size(1), device=DEVICE)
+    grade = grade if scores == "random" else grade.mul(4).round().div(4)
+    merged, factor = grade > 0.2, torch.randn(number, device=DEVICE)
+    positions = _torch.forest(grade, edge_index, merged, number)
+    tree = _torch.merge_tree(edge_index[:, positions], number, None)
+    share = _torch.graded_share(grade[positions], *tree, None, 1.0)
+    gradient = _torch.graded_share_backward(factor, *tree, None)
+
+    cluster, first, _ = _torch.components(edge_index, merged, number)
+    supernode, by_supernode = cluster[edge_index[0, positions]].sort(stable=True)
+    starts = torch.searchsorted(supernode, torch.arange(first.numel() + 1, device=DEVICE))
+    count, pad = positions.numel(), partial(torch.nn.functional.pad, pad=(0, 3))
+    all_in_one = (torch.arange(count, device=DEVICE), torch.tensor([0, count, count], device=DEVICE))
+    for order, tree_ptr in ((by_supernode, starts), all_in_one):
+        listed = positions[order]
+        tree = (*_cuda.merge_tree(pad(edge_index[:, listed]), number, tree_ptr), tree_ptr)
+        torch.testing.assert_close(_cuda.graded_share(pad(grade[listed]), *tree, 1.0), share)
+        padded = _cuda.graded_share_backward(factor, *tree)
+        torch.testing.assert_close(padded[:count], gradient[order], rtol=1e-5, atol=1e-5)
+        assert not padded[count:].any()
+
+
 def test_keys() -> None:
     key = torch.tensor([1, -2, 7, 2**40], device=DEVICE)
     gpu("fold_key", key, None, 7)

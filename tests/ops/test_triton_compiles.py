@@ -10,10 +10,10 @@ import pytest
 
 MODULES = (
     "compool.ops._cuda.forest_kernels",
+    "compool.ops._cuda.graded_kernels",
     "compool.ops._cuda.kernels",
     "compool.ops._cuda.row_kernels",
     "compool.ops._cuda.similarity_kernels",
-    "compool.replicas.kernels._cuda_graded_kernels",
     "compool.replicas.kernels._cuda_kernels",
     "compool.replicas.kernels._cuda_norm_kernels",
     "compool.replicas.kernels._cuda_padded_kernels",
@@ -22,7 +22,7 @@ MODULES = (
 # Pointers are to float32, and other arguments are int32, unless their names say otherwise
 TYPES = {
     "*i64": "graph_ids node_ptr edge_ptr edge_start node rows ptr row_ptr graph_ptr key number limit cluster first"
-    " graph group batch forest_ptr part children size table keys root order source target best chosen",
+    " graph group batch tree_ptr part children size table keys root order source target best chosen",
     "*i32": "edge_index neighbour parent rank flags is_root is_first short_keys edge_of low high above place ids kept",
     "*i1": "merged counted alone candidate",
     "i32": "stride last plus",
@@ -35,7 +35,7 @@ OTHERWISE = {
     ("gather_graphs", "out"): "*i32",
     ("row_starts", "row_ptr"): "*i64",
     ("offer_edges", "left"): "*i32",
-    ("merge_trees", "ends"): "*i64",
+    ("merge_tree", "ends"): "*i64",
     **dict.fromkeys(
         (("graded_share", "begin"), ("graded_share", "share"), ("graded_share_backward", "total")), "*fp64"
     ),

@@ -217,7 +217,7 @@ class ComponentPooling(EdgeScorer):
             return ops.node_weight(edge_score, edge_index, coarse.merged, coarse.parts)
         if reduce == "graded":
             limits = (self.threshold, highest_score(str(self.score)))
-            return ops.graded_weight(edge_score, edge_index, coarse.merged, cluster.size(0), *limits)
+            return ops.graded_weight(edge_score, edge_index, coarse.merged, cluster.size(0), *limits, coarse.parts)
         if reduce == "sum":
             return edge_score.new_ones(cluster.size(0))
         size = ops.count_members(cluster, coarse.parts.number)

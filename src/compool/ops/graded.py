@@ -6,24 +6,27 @@ import torch
 from torch import Tensor
 
 from compool.ops._dispatch import operator
+from compool.ops.components import Components
 from compool.ops.forest import forest
 
+LARGE_TREE = 4096  # merges that a GPU makes one after another, before the CPU is faster
+
 _merge_tree = operator(
-    "merge_tree(Tensor edge_index, SymInt num_nodes) -> (Tensor, Tensor)",
-    lambda edge_index, num_nodes: (
+    "merge_tree(Tensor edge_index, SymInt num_nodes, Tensor? tree_ptr) -> (Tensor, Tensor)",
+    lambda edge_index, num_nodes, tree_ptr: (
         edge_index.new_empty(2, edge_index.size(1), dtype=torch.long),
         edge_index.new_empty(num_nodes + edge_index.size(1), dtype=torch.long),
     ),
     lambda kernels: kernels.merge_tree,
 )
 _share = operator(
-    "graded_share(Tensor grade, Tensor children, Tensor size, float leaf) -> Tensor",
-    lambda grade, children, size, leaf: grade.new_empty(size.size(0) - grade.size(0)),
+    "graded_share(Tensor grade, Tensor children, Tensor size, Tensor? tree_ptr, float leaf) -> Tensor",
+    lambda grade, children, size, tree_ptr, leaf: grade.new_empty(size.size(0) - grade.size(0)),
     lambda kernels: kernels.graded_share,
 )
 _share_backward = operator(
-    "graded_share_backward(Tensor grad, Tensor children, Tensor size) -> Tensor",
-    lambda grad, children, size: grad.new_empty(children.size(1)),
+    "graded_share_backward(Tensor grad, Tensor children, Tensor size, Tensor? tree_ptr) -> Tensor",
+    lambda grad, children, size, tree_ptr: grad.new_empty(children.size(1)),
     lambda kernels: kernels.graded_share_backward,
 )
 
@@ -32,28 +35,50 @@ class _Share(torch.autograd.Function):
     """Linear in the grades: its derivative does not depend on them, and the derivative of that is itself again."""
 
     @staticmethod
-    def forward(ctx: Any, grade: Tensor, children: Tensor, size: Tensor, leaf: float) -> Tensor:
-        ctx.save_for_backward(children, size)
-        return cast(Tensor, _share(grade, children, size, leaf))
+    def forward(
+        ctx: Any, grade: Tensor, children: Tensor, size: Tensor, tree_ptr: Tensor | None, leaf: float
+    ) -> Tensor:
+        ctx.save_for_backward(children, size, tree_ptr)
+        return cast(Tensor, _share(grade, children, size, tree_ptr, leaf))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _ShareBackward.apply(grad, *ctx.saved_tensors), None, None, None
+        return _ShareBackward.apply(grad, *ctx.saved_tensors), None, None, None, None
 
 
 class _ShareBackward(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, grad: Tensor, children: Tensor, size: Tensor) -> Tensor:
-        ctx.save_for_backward(children, size)
-        return cast(Tensor, _share_backward(grad, children, size))
+    def forward(ctx: Any, grad: Tensor, children: Tensor, size: Tensor, tree_ptr: Tensor | None) -> Tensor:
+        ctx.save_for_backward(children, size, tree_ptr)
+        return cast(Tensor, _share_backward(grad, children, size, tree_ptr))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _Share.apply(grad, *ctx.saved_tensors, 0.0), None, None
+        return _Share.apply(grad, *ctx.saved_tensors, 0.0), None, None, None
+
+
+def tree_shares(grade: Tensor, edge_index: Tensor, num_nodes: int, tree_ptr: Tensor | None = None) -> Tensor:
+    """The weights that the edges of a forest give to nodes [N]; see :func:`graded_weight`.
+
+    Args:
+        grade: their grades [F], from 0 to 1, descending within each tree.
+        edge_index: their ends [2, F].
+        num_nodes: number of nodes N.
+        tree_ptr: tree t, or a group of trees, has the edges ``tree_ptr[t]:tree_ptr[t + 1]``; the last ones are padding.
+            A GPU goes through them side by side; without, the CPU goes through all.
+    """
+    children, size = _merge_tree(edge_index, num_nodes, tree_ptr)
+    return cast(Tensor, _Share.apply(grade, children, size, tree_ptr, 1.0))
 
 
 def graded_weight(
-    edge_score: Tensor, edge_index: Tensor, merged: Tensor, num_nodes: int, threshold: float = 0.0, top: float = 1.0
+    edge_score: Tensor,
+    edge_index: Tensor,
+    merged: Tensor,
+    num_nodes: int,
+    threshold: float = 0.0,
+    top: float = 1.0,
+    parts: Components | None = None,
 ) -> Tensor:
     r"""How much each node counts in its supernode [N], so that sums of features are continuous in the scores.
 
@@ -73,13 +98,27 @@ def graded_weight(
         num_nodes: number of nodes N.
         threshold: :math:`t`.
         top: :math:`s`, from which on an edge merges fully.
+        parts: the components of the merged edges, if they are known: a GPU goes through them side by side.
 
     Example:
         >>> edge_index, edge_score = torch.tensor([[0, 1], [1, 2]]), torch.tensor([0.5, 1.0])
         >>> graded_weight(edge_score, edge_index, edge_score > 0, num_nodes=3)  # 1 and 2 merge fully, 0 joins by half
         tensor([0.6667, 0.4167, 0.4167])
     """
-    positions = forest(edge_score.detach(), edge_index, merged, num_nodes)
+    positions, tree_ptr = forest(edge_score.detach(), edge_index, merged, num_nodes), None
+    if parts is not None and edge_score.is_cuda:
+        positions, tree_ptr = _by_supernode(positions, edge_index, parts)
     grade = ((edge_score.index_select(0, positions) - threshold) / (top - threshold)).clamp(0.0, 1.0)
-    children, size = _merge_tree(edge_index.index_select(1, positions), num_nodes)
-    return cast(Tensor, _Share.apply(grade, children, size, 1.0))
+    return tree_shares(grade, edge_index.index_select(1, positions), num_nodes, tree_ptr)
+
+
+def _by_supernode(positions: Tensor, edge_index: Tensor, parts: Components) -> tuple[Tensor, Tensor | None]:
+    """A forest's edges by supernode, in the same order within each, and where those of a supernode begin [K + 1]; as
+    they are, and None, where one supernode is so large that the CPU is faster.
+    """
+    source = edge_index[0].index_select(0, positions)
+    supernode, order = parts.cluster.index_select(0, source).sort(stable=True)
+    tree_ptr = torch.searchsorted(supernode, torch.arange(parts.number + 1, device=supernode.device))
+    if not torch.compiler.is_compiling() and positions.numel() and int(tree_ptr.diff().max()) > LARGE_TREE:
+        return positions, None
+    return positions.index_select(0, order), tree_ptr

@@ -140,7 +140,7 @@ class StackedComponentPooling(_Scorer):
         if union.padded:
             given = (union.edge_index, union.row_ptr, union.graph_ptr, merged, union.largest)
             return kernels.graded_weight_padded(grade, *given)
-        return ops.graded_weight(grade, union.edge_index, merged, union.num_nodes)
+        return ops.graded_weight(grade, union.edge_index, merged, union.num_nodes, parts=parts)
 
 
 class StackedEdgePooling(_Scorer):

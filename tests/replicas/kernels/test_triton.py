@@ -11,7 +11,6 @@ from torch import Tensor
 pytest.importorskip("triton", reason="needs triton")
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")  # numpy's, in the interpreter: hashes wrap
 
-from compool import ops  # noqa: E402
 from compool.replicas.kernels import _cuda, _torch  # noqa: E402
 from tests.graphs import clique, flat_set, star  # noqa: E402
 from tests.ops.kernels import both  # noqa: E402
@@ -173,36 +172,6 @@ def test_forest_padded(shape: str, scores: str) -> None:
     score = torch.randn(capacity.size(1), device=DEVICE)
     score = score if scores == "random" else score.round(decimals=0)
     gpu("forest_padded", score, capacity, row_ptr, max(number, 1))
-
-
-@pytest.mark.parametrize("scores", ["random", "tied"])
-@pytest.mark.parametrize("shape", INTERPRETED)
-def test_graded_weights(shape: str, scores: str) -> None:
-    """Shares and their gradients against those of unpadded graphs; two graphs, and one without nodes between them."""
-    number, edges = INTERPRETED[shape]
-    edges = undirected(edges[:, edges[0] != edges[1]]).to(DEVICE)
-    two = torch.cat([edges, edges + number], 1)
-    grade = (torch.rand(two.size(1), device=DEVICE) * 1.6 - 0.3).requires_grad_()
-    if scores == "tied":
-        grade = grade.detach().mul(4).round().div(4).requires_grad_()
-    merged, factor = grade.detach() > 0, torch.randn(2 * number, device=DEVICE)
-    expected = ops.graded_weight(grade, two, merged, 2 * number)
-    expected_grad = torch.autograd.grad((expected * factor).sum(), grade)[0]
-
-    positions = ops.spanning_forest(two, grade.detach().masked_fill(~merged, -1.0), 2 * number)
-    positions = positions[merged[positions]]
-    positions = positions[torch.sort(two[0, positions] >= number, stable=True).indices]
-    count = positions.numel()
-    pad = partial(torch.nn.functional.pad, pad=(0, 2 * number - count))
-    first = int((two[0, positions] < number).sum())
-    forest_ptr = torch.tensor([0, first, first, count], device=DEVICE)
-    children, size = _cuda.merge_trees(pad(two[:, positions]), forest_ptr)
-    share = _cuda.graded_share_padded(pad(grade.detach()[positions].clamp(0, 1)), children, size, forest_ptr)
-    torch.testing.assert_close(share, expected.detach())
-    gradient = _cuda.graded_share_padded_backward(factor, children, size, forest_ptr)
-    inside = grade.detach()[positions] < 1  # above, it does not change with the score
-    torch.testing.assert_close(gradient[:count] * inside, expected_grad[positions] * inside, rtol=1e-5, atol=1e-5)
-    assert not gradient[count:].any()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])

@@ -6,25 +6,31 @@ from torch import Tensor
 
 from compool.ops._cpu.arrays import ends_of
 from compool.ops._cpu.loops import exact, find
+from compool.ops._torch_graded import num_merges
 
 
-def merge_tree(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+def merge_tree(edge_index: Tensor, num_nodes: int, tree_ptr: Tensor | None) -> tuple[Tensor, Tensor]:
     source, target = ends_of(edge_index)
-    children = torch.empty(2, source.size, dtype=torch.long)
+    count, children = num_merges(source.size, tree_ptr), torch.zeros(2, source.size, dtype=torch.long)
     size = torch.ones(num_nodes + source.size, dtype=torch.long)
-    _merge_tree(source, target, np.arange(num_nodes), np.arange(num_nodes), *children.numpy(), size.numpy())
+    given = (source[:count], target[:count], np.arange(num_nodes), np.arange(num_nodes))
+    _merge_tree(*given, *children.numpy(), size.numpy())
     return children, size
 
 
-def graded_share(grade: Tensor, children: Tensor, size: Tensor, leaf: float) -> Tensor:
-    share = np.empty(size.size(0))
-    _share(grade.contiguous().numpy(), *children.numpy(), size.numpy(), leaf, share)
-    return torch.from_numpy(share[: size.size(0) - grade.size(0)]).to(grade.dtype)
+def graded_share(grade: Tensor, children: Tensor, size: Tensor, tree_ptr: Tensor | None, leaf: float) -> Tensor:
+    num_nodes, count = size.size(0) - grade.size(0), num_merges(grade.size(0), tree_ptr)
+    share = np.empty(num_nodes + count)
+    given = (grade.contiguous().numpy()[:count], *children.numpy(), size.numpy()[: num_nodes + count])
+    _share(*given, leaf, share)
+    return torch.from_numpy(share[:num_nodes]).to(grade.dtype)
 
 
-def graded_share_backward(grad: Tensor, children: Tensor, size: Tensor) -> Tensor:
-    total, grad_grade = np.empty(size.size(0)), torch.empty(children.size(1), dtype=grad.dtype)
-    _share_backward(grad.contiguous().numpy(), *children.numpy(), size.numpy(), total, grad_grade.numpy())
+def graded_share_backward(grad: Tensor, children: Tensor, size: Tensor, tree_ptr: Tensor | None) -> Tensor:
+    count = num_merges(children.size(1), tree_ptr)
+    total, grad_grade = np.empty(grad.size(0) + count), torch.zeros(children.size(1), dtype=grad.dtype)
+    given = (grad.contiguous().numpy(), *children.numpy()[:, :count], size.numpy(), total, grad_grade.numpy())
+    _share_backward(*given)
     return grad_grade
 
 

@@ -8,7 +8,6 @@ from compool.replicas.kernels import _cuda_kernels as kernels
 from compool.replicas.kernels import _cuda_norm_kernels as norm
 from compool.replicas.kernels import _cuda_product_kernels as products
 from compool.replicas.kernels import _torch
-from compool.replicas.kernels._cuda_graded import graded_share_padded, graded_share_padded_backward, merge_trees
 from compool.replicas.kernels._cuda_padded import (
     coarsen_padded,
     contract_padded,
@@ -266,8 +265,5 @@ KERNELS = ReplicaKernels(
     softmax_ends_backward=softmax_ends_backward,
     coarsen_padded=coarsen_padded,
     forest_padded=forest_padded,
-    merge_trees=merge_trees,
-    graded_share_padded=graded_share_padded,
-    graded_share_padded_backward=graded_share_padded_backward,
     contract_padded=contract_padded,
 )

@@ -28,9 +28,6 @@ class ReplicaKernels(NamedTuple):
     softmax_ends_backward: Callable[..., Tensor]
     coarsen_padded: Callable[..., tuple[Tensor, ...]]
     forest_padded: Callable[..., Tensor]
-    merge_trees: Callable[..., tuple[Tensor, Tensor]]
-    graded_share_padded: Callable[..., Tensor]
-    graded_share_padded_backward: Callable[..., Tensor]
     contract_padded: Callable[..., tuple[Tensor, ...]]
 
 

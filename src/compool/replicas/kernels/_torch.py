@@ -213,25 +213,6 @@ def forest_padded(edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, span:
     return F.pad(edges, (0, num_nodes - edges.size(0)), value=-1)
 
 
-def merge_trees(ends: Tensor, forest_ptr: Tensor) -> tuple[Tensor, Tensor]:
-    count, num_nodes = int(forest_ptr[-1]), ends.size(1)
-    children, size = _dispatch.kernels_for(ends).merge_tree(ends[:, :count], num_nodes)
-    rest = num_nodes - count
-    return F.pad(children, (0, rest)), F.pad(size, (0, rest), value=1)
-
-
-def graded_share_padded(grade: Tensor, children: Tensor, size: Tensor, forest_ptr: Tensor) -> Tensor:
-    count, num_nodes = int(forest_ptr[-1]), grade.size(0)
-    given = (grade[:count], children[:, :count], size[: num_nodes + count])
-    return _dispatch.kernels_for(grade).graded_share(*given, 1.0)
-
-
-def graded_share_padded_backward(grad: Tensor, children: Tensor, size: Tensor, forest_ptr: Tensor) -> Tensor:
-    count, num_nodes = int(forest_ptr[-1]), grad.size(0)
-    given = (grad, children[:, :count], size[: num_nodes + count])
-    return F.pad(_dispatch.kernels_for(grad).graded_share_backward(*given), (0, num_nodes - count))
-
-
 def contract_padded(
     edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, graph_ptr: Tensor, span: int
 ) -> tuple[Tensor, ...]:
@@ -269,8 +250,5 @@ KERNELS = ReplicaKernels(
     softmax_ends_backward=softmax_ends_backward,
     coarsen_padded=coarsen_padded,
     forest_padded=forest_padded,
-    merge_trees=merge_trees,
-    graded_share_padded=graded_share_padded,
-    graded_share_padded_backward=graded_share_padded_backward,
     contract_padded=contract_padded,
 )

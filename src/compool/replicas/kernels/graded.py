@@ -1,42 +1,11 @@
 """Graded weights in padded graphs: see :func:`compool.ops.graded_weight`. No size depends on what merges."""
 
-from typing import Any, cast
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from compool.ops._autograd import once_differentiable
-from compool.replicas.kernels._dispatch import operator
+from compool.ops.graded import tree_shares
 from compool.replicas.kernels.padded import forest_padded
-
-_merge_trees = operator(
-    "merge_trees(Tensor ends, Tensor forest_ptr) -> (Tensor, Tensor)",
-    lambda ends, forest_ptr: (torch.empty_like(ends), ends.new_empty(2 * ends.size(1))),
-    lambda kernels: kernels.merge_trees,
-)
-_share = operator(
-    "graded_share_padded(Tensor grade, Tensor children, Tensor size, Tensor forest_ptr) -> Tensor",
-    lambda grade, *rest: torch.empty_like(grade),
-    lambda kernels: kernels.graded_share_padded,
-)
-_share_backward = operator(
-    "graded_share_padded_backward(Tensor grad, Tensor children, Tensor size, Tensor forest_ptr) -> Tensor",
-    lambda grad, *rest: torch.empty_like(grad),
-    lambda kernels: kernels.graded_share_padded_backward,
-)
-
-
-class _Share(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, grade: Tensor, children: Tensor, size: Tensor, forest_ptr: Tensor) -> Tensor:
-        ctx.save_for_backward(children, size, forest_ptr)
-        return cast(Tensor, _share(grade, children, size, forest_ptr))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _share_backward(grad, *ctx.saved_tensors), None, None, None
 
 
 def graded_weight_padded(
@@ -68,5 +37,5 @@ def graded_weight_padded(
     graph, order = graph.masked_fill(forest == num_edges, num_graphs).sort(stable=True)  # by graph, then by grade
     forest = forest[order]
     forest_ptr = torch.searchsorted(graph, torch.arange(num_graphs + 1, device=graph.device))
-    children, size = _merge_trees(torch.stack([source[forest], target[forest]]), forest_ptr)
-    return cast(Tensor, _Share.apply(F.pad(grade, (0, 1))[forest].clamp(0.0, 1.0), children, size, forest_ptr))
+    ends, grade = torch.stack([source[forest], target[forest]]), F.pad(grade, (0, 1))[forest].clamp(0.0, 1.0)
+    return tree_shares(grade, ends, row_ptr.size(0) - 1, forest_ptr)

@@ -1,8 +1,8 @@
-"""The GPU kernels of graded weights in padded graphs.
+"""The GPU kernels of graded weights.
 
-The forest of graph g is ``forest_ptr[g]:forest_ptr[g + 1]`` of a list of N edges, by descending grade. Parts 0 to N − 1
-are single nodes, and edge f unites two `children` [2, N] to part N + f. What a program stores, it loads again only
-after a barrier.
+A forest is a list of F edges by tree, or by group of trees, and descending grade: those of tree t are ``tree_ptr[t]``
+to ``tree_ptr[t + 1]``. Parts 0 to N − 1 are single nodes, and edge f unites two `children` [2, F] to part N + f. What a
+program stores, it loads again only after a barrier.
 """
 
 import triton
@@ -21,18 +21,18 @@ def _find(root, node):
 
 
 @size_free
-def merge_trees(ends, forest_ptr, root, part, children, size, N):
+def merge_tree(ends, tree_ptr, root, part, children, size, N, F):
     """`root` and `part` come in as each node itself, `size` as ones. The root of the smaller part goes below the
     other, so that ways up are short.
     """
-    graph = tl.program_id(0)
-    for f in range(tl.load(forest_ptr + graph), tl.load(forest_ptr + graph + 1)):
-        u, v = _find(root, tl.load(ends + f)), _find(root, tl.load(ends + N + f))
+    tree = tl.program_id(0)
+    for f in range(tl.load(tree_ptr + tree), tl.load(tree_ptr + tree + 1)):
+        u, v = _find(root, tl.load(ends + f)), _find(root, tl.load(ends + F + f))
         a, b = tl.load(part + u), tl.load(part + v)
         size_a, size_b = tl.load(size + a), tl.load(size + b)
         tl.debug_barrier()
         tl.store(children + f, a)
-        tl.store(children + N + f, b)
+        tl.store(children + F + f, b)
         tl.store(size + N + f, size_a + size_b)
         upper, lower = tl.where(size_a < size_b, v, u), tl.where(size_a < size_b, u, v)
         tl.store(root + lower, upper)
@@ -41,14 +41,14 @@ def merge_trees(ends, forest_ptr, root, part, children, size, N):
 
 
 @size_free
-def graded_share(begin, children, size, forest_ptr, share, N):
+def graded_share(begin, children, size, tree_ptr, share, N, F):
     """From the last merge to the first: a part has the share of what it becomes part of, and its own from there on."""
-    graph = tl.program_id(0)
+    tree = tl.program_id(0)
     dtype = share.dtype.element_ty
-    start, end = tl.load(forest_ptr + graph), tl.load(forest_ptr + graph + 1)
+    start, end = tl.load(tree_ptr + tree), tl.load(tree_ptr + tree + 1)
     for step in range(end - start):
         f = end - 1 - step
-        a, b = tl.load(children + f), tl.load(children + N + f)
+        a, b = tl.load(children + f), tl.load(children + F + f)
         above, grade = tl.load(share + N + f), tl.load(begin + N + f)
         tl.store(share + a, above + (tl.load(begin + a) - grade) / tl.load(size + a).to(dtype))
         tl.store(share + b, above + (tl.load(begin + b) - grade) / tl.load(size + b).to(dtype))
@@ -56,12 +56,12 @@ def graded_share(begin, children, size, forest_ptr, share, N):
 
 
 @size_free
-def graded_share_backward(total, children, size, forest_ptr, grad_grade, N):
+def graded_share_backward(total, children, size, tree_ptr, grad_grade, N, F):
     """`total` comes in as the gradients of the nodes, and becomes their sum over each part."""
-    graph = tl.program_id(0)
+    tree = tl.program_id(0)
     dtype = total.dtype.element_ty
-    for f in range(tl.load(forest_ptr + graph), tl.load(forest_ptr + graph + 1)):
-        a, b = tl.load(children + f), tl.load(children + N + f)
+    for f in range(tl.load(tree_ptr + tree), tl.load(tree_ptr + tree + 1)):
+        a, b = tl.load(children + f), tl.load(children + F + f)
         sum_a, sum_b = tl.load(total + a), tl.load(total + b)
         mean = (sum_a + sum_b) / tl.load(size + N + f).to(dtype)
         mean -= sum_a / tl.load(size + a).to(dtype) + sum_b / tl.load(size + b).to(dtype)
