@@ -60,6 +60,27 @@ def test_shapes(shape: str) -> None:
     check_all(edge_index, num_nodes)
 
 
+@pytest.mark.parametrize("halves", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_node_ends(dtype: torch.dtype, halves: int) -> None:
+    """The product with the scorer's halves, and its gradients, of which that of `x` is added in place."""
+    wide = torch.promote_types(dtype, torch.float32)
+    x, half = torch.randn(1300, 7, dtype=dtype), torch.randn(halves, 7, dtype=wide)
+    cpu("node_ends", x, half)
+    grad, before = torch.randn(halves, 1300, dtype=wide), torch.randn(1300, 7, dtype=dtype)
+    grad_x = before.clone()
+    grad_half = _cpu.node_ends_backward(grad, x, half, grad_x)
+    torch.testing.assert_close(grad_half, grad @ x.to(wide), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(grad_x, (before.double() + grad.double().t() @ half.double()).to(dtype))
+
+
+def test_the_gradient_of_the_scorer_is_precise() -> None:
+    """A sum over half a million rows of one sign, in float32, row by row in one sum would be off by 1e-4 or more."""
+    x, half = torch.rand(500_000, 3), torch.zeros(1, 3)
+    grad = _cpu.node_ends_backward(torch.ones(1, 500_000), x, half, torch.zeros_like(x))
+    torch.testing.assert_close(grad, x.double().sum(0, keepdim=True).float(), rtol=5e-6, atol=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64, torch.uint8, torch.int32, torch.int64])
 def test_the_order_of_scores(dtype: torch.dtype) -> None:
     few = torch.tensor([0.0, -0.0, 1e-40, -1e-40, 3e38, -3e38, torch.inf, -torch.inf])

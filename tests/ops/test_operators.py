@@ -20,6 +20,8 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
     pairs, rows = torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 1] + 19 * [2])
     ptr, thirds = torch.linspace(0, 30, 21).long(), torch.tensor([0, 5, 5, 20])
     calls = {
+        "node_ends": (x, torch.randn(2, 5)),
+        "node_ends_backward": (torch.randn(2, 20), x, torch.randn(2, 5), grad),
         "score": (torch.randn(2, 20), edge_index, torch.ones(1)),
         "sum_ends": (score, edge_index, 20),
         "softmax_ends": (torch.randn(2, 20), pairs, rows),

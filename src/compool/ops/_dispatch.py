@@ -23,6 +23,8 @@ only_torch = os.environ.get("COMPOOL_KERNELS") == "torch"
 class Kernels(NamedTuple):
     """What computes the steps of the operator on one kind of device. Each function takes and returns tensors."""
 
+    node_ends: Callable[..., Tensor]
+    node_ends_backward: Callable[..., Tensor]
     score: Callable[..., Tensor]
     sum_ends: Callable[..., Tensor]
     select: Callable[..., tuple[Tensor, Tensor]]

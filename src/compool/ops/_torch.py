@@ -12,6 +12,16 @@ from compool.ops._torch_budget import capped_forest, forest, ratio, top
 from compool.ops._torch_graded import graded_share, graded_share_backward, merge_tree
 
 
+def node_ends(x: Tensor, halves: Tensor) -> Tensor:
+    return halves @ x.to(halves.dtype).t()
+
+
+def node_ends_backward(grad: Tensor, x: Tensor, halves: Tensor, grad_x: Tensor) -> Tensor:
+    """Adds to the gradient of `x`, and returns that of `halves`."""
+    grad_x.addmm_(grad.t().to(x.dtype), halves.to(x.dtype))
+    return grad @ x.to(grad.dtype)
+
+
 def score(ends: Tensor, edge_index: Tensor, bias: Tensor) -> Tensor:
     check_range(edge_index, ends.size(1))
     return ends[0].index_select(0, edge_index[0]) + ends[1].index_select(0, edge_index[1]) + bias
@@ -191,6 +201,8 @@ def _squared_differences(x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> T
 
 
 KERNELS = Kernels(
+    node_ends=node_ends,
+    node_ends_backward=node_ends_backward,
     score=score,
     sum_ends=sum_ends,
     select=select,

@@ -17,6 +17,8 @@ from compool.ops._cpu.steps import (
     contract,
     merge_pairs,
     merge_pairs_backward,
+    node_ends,
+    node_ends_backward,
     row_sum,
     row_sum_backward,
     score,
@@ -25,6 +27,8 @@ from compool.ops._cpu.steps import (
 )
 
 KERNELS = _torch.KERNELS._replace(
+    node_ends=node_ends,
+    node_ends_backward=node_ends_backward,
     score=score,
     sum_ends=sum_ends,
     select=select,

@@ -4,6 +4,8 @@ One thread each, without the GIL: they are bound by memory, and a second thread 
 competes with torch's own. Inner loops run over row views, because only then do they vectorise.
 """
 
+import numpy as np
+
 from compool._jit import jit
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
@@ -74,6 +76,34 @@ def select(score, threshold, counted, merged):
         nan |= score[e] != score[e]
         merged[e] = counted[e] & (score[e] > threshold)
     return nan
+
+
+@fast
+def node_ends(x, halves, ends):
+    for i in range(x.shape[0]):
+        row = x[i]
+        for r in range(halves.shape[0]):
+            half, total = halves[r], x.dtype.type(0)
+            for c in range(row.size):
+                total += half[c] * row[c]
+            ends[r, i] = total
+
+
+@fast
+def node_ends_backward(grad, x, halves, grad_x, grad_halves):
+    """Adds to `grad_x`; `grad_halves` comes in as zeros. Blocks of rows are summed by themselves, for precision."""
+    block, sums = 512, np.zeros(halves.shape, x.dtype)
+    for begin in range(0, x.shape[0], block):
+        for i in range(begin, min(begin + block, x.shape[0])):
+            row, out = x[i], grad_x[i]
+            for r in range(halves.shape[0]):
+                half, of_half, share = halves[r], sums[r], grad[r, i]
+                for c in range(row.size):
+                    of_half[c] += share * row[c]
+                for c in range(row.size):
+                    out[c] += share * half[c]
+        grad_halves += sums
+        sums[:] = 0
 
 
 @exact

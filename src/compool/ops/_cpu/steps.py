@@ -10,6 +10,21 @@ from compool.ops._cpu.arrays import empty_like, ends_of, ready
 from compool.ops._cpu.sort import descending
 
 
+def node_ends(x: Tensor, halves: Tensor) -> Tensor:
+    ends = halves.new_empty(halves.size(0), x.size(0))
+    loops.node_ends(ready(x).numpy(), halves.contiguous().numpy(), ends.numpy())
+    return ends
+
+
+def node_ends_backward(grad: Tensor, x: Tensor, halves: Tensor, grad_x: Tensor) -> Tensor:
+    total, grad_halves = ready(grad_x), torch.zeros_like(halves, memory_format=torch.contiguous_format)
+    given = (grad.contiguous(), ready(x), halves.contiguous(), total, grad_halves)
+    loops.node_ends_backward(*(t.numpy() for t in given))
+    if total is not grad_x:
+        grad_x.copy_(total)
+    return grad_halves
+
+
 def score(ends: Tensor, edge_index: Tensor, bias: Tensor) -> Tensor:
     check_range(edge_index, ends.size(1))
     out = ends.new_empty(edge_index.size(1))
