@@ -20,6 +20,15 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
+@pytest.fixture
+def parsed_sets(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of data sets for all tests and processes of a session, so that each set is parsed once."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    monkeypatch.setenv("COMPOOL_CACHE", str(folder / "parsed-sets"))
+
+
 @pytest.fixture(params=["kernels", "torch"])
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Runs a test twice: with the kernels of the device, and with the plain torch operations."""
