@@ -14,6 +14,20 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("compool", deadline=None, max_examples=150)  # the first call of a kernel compiles it
 settings.load_profile("compool")
 
+SLOW = (
+    "tests/nn/test_pyg_ways.py::test_compiled_whole",
+    "tests/study/test_logs.py",
+    "tests/study/test_own_network.py",
+    "tests/study/test_weights.py",
+    "tests/test_cli.py::test_run_is_stopped",
+    "tests/test_docs.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slowest tests come first: one that comes last keeps a process busy while the other waits."""
+    items.sort(key=lambda item: not item.nodeid.startswith(SLOW))
+
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
