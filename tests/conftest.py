@@ -14,10 +14,33 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("compool", deadline=None, max_examples=150)  # the first call of a kernel compiles it
 settings.load_profile("compool")
 
+SLOW = (
+    "tests/nn/test_pyg_ways.py::test_compiled_whole",
+    "tests/study/test_logs.py",
+    "tests/study/test_own_network.py",
+    "tests/study/test_weights.py",
+    "tests/test_cli.py::test_run_is_stopped",
+    "tests/test_docs.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slowest tests come first: one that comes last keeps a process busy while the other waits."""
+    items.sort(key=lambda item: not item.nodeid.startswith(SLOW))
+
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def parsed_sets(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of data sets for all tests and processes of a session, so that each set is parsed once."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    monkeypatch.setenv("COMPOOL_CACHE", str(folder / "parsed-sets"))
 
 
 @pytest.fixture(params=["kernels", "torch"])

@@ -1,11 +1,14 @@
 """The results in the repository: the tables can be made again from the runs alone."""
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from compool.report.results import collect
 from compool.report.statistics import detectable_difference, equivalence_test
+from compool.study import Run
 from compool.study.csv_files import read_csv
 from compool.study.recipe import IMPLIED, Recipe, recipe
 
@@ -14,10 +17,18 @@ FILES = sorted((RESULTS / "runs").glob("*.csv.gz"))
 AGAIN = sorted((RESULTS / "again").glob("*.csv.gz"))
 HALF = {f"{name}-paper.csv.gz" for name in ("REDDIT-BINARY-component", "PROTEINS-edgepool")}
 
+Reader = Callable[[Path], list[Run]]
+
+
+@pytest.fixture(scope="module")
+def read() -> Reader:
+    """Reads the runs of a file once: several tests need all of them."""
+    return cache(read_csv)
+
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_a_hundred_runs_that_are_what_the_file_says(path: Path) -> None:
-    runs, number = read_csv(path), 50 if path.name in HALF else 100
+def test_a_hundred_runs_that_are_what_the_file_says(path: Path, read: Reader) -> None:
+    runs, number = read(path), 50 if path.name in HALF else 100
     assert sorted(run.replica for run in runs) == list(range(number))
     assert {f"{run.dataset}-{run.method}-{run.recipe}.csv.gz" for run in runs} == {path.name}
     assert len({run.recipe_checksum for run in runs}) == len({run.seed for run in runs}) == 1
@@ -25,25 +36,25 @@ def test_a_hundred_runs_that_are_what_the_file_says(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", AGAIN, ids=lambda path: path.name)
-def test_a_repeat_is_of_the_same_splits_and_settings(path: Path) -> None:
-    first = {run.replica: run for run in read_csv(RESULTS / "runs" / path.name)}
-    for run in read_csv(path):
+def test_a_repeat_is_of_the_same_splits_and_settings(path: Path, read: Reader) -> None:
+    first = {run.replica: run for run in read(RESULTS / "runs" / path.name)}
+    for run in read(path):
         before = first[run.replica]
         assert (run.recipe_checksum, run.split_checksum) == (before.recipe_checksum, before.split_checksum)
         assert len(run.curves["validation_loss"]) == len(run.curves["validation"])
 
 
-def test_picks_of_a_repeat() -> None:
-    runs = read_csv(RESULTS / "again/NCI1-component-fast.csv.gz")
+def test_picks_of_a_repeat(read: Reader) -> None:
+    runs = read(RESULTS / "again/NCI1-component-fast.csv.gz")
     means = {pick: collect(runs, pick).rows[0].results["component"].accuracy for pick in ("best", "loss")}
     assert {pick: round(found.mean, 1) for pick, found in means.items() if found} == {"best": 74.7, "loss": 72.4}
 
 
-def test_the_accuracy_table() -> None:
+def test_the_accuracy_table(read: Reader) -> None:
     from compool.report.formats import as_csv
     from compool.report.tables import accuracy
 
-    study = collect(run for path in FILES for run in read_csv(path))
+    study = collect(run for path in FILES for run in read(path))
     assert as_csv(accuracy(study.compared)) == (RESULTS / "report/tables/accuracy.csv").read_text(encoding="utf-8")
 
 
@@ -58,9 +69,9 @@ LEARNED = {  # docs/results.md: accuracies of component, none and random; p, det
 
 
 @pytest.mark.parametrize("dataset", LEARNED)
-def test_the_table_of_learned_pooling(dataset: str) -> None:
+def test_the_table_of_learned_pooling(dataset: str, read: Reader) -> None:
     files = [RESULTS / f"runs/{dataset}-{method}-learned.csv.gz" for method in ("component", "none", "random")]
-    (row,) = collect(run for path in files for run in read_csv(path)).rows
+    (row,) = collect(run for path in files for run in read(path)).rows
     means = [round(result.accuracy.mean, 1) for result in row.results.values() if result.accuracy]
     comparison = row.comparisons["none"]
     assert comparison.corrected
@@ -73,15 +84,15 @@ def test_the_table_of_learned_pooling(dataset: str) -> None:
 
 
 @pytest.mark.parametrize(("dataset", "count"), [("PROTEINS", 44), ("NCI1", 47), ("REDDIT-BINARY", 64), ("COLLAB", 0)])
-def test_networks_that_never_merge(dataset: str, count: int) -> None:
-    runs = read_csv(RESULTS / f"runs/{dataset}-component-fast.csv.gz")
+def test_networks_that_never_merge(dataset: str, count: int, read: Reader) -> None:
+    runs = read(RESULTS / f"runs/{dataset}-component-fast.csv.gz")
     assert sum(all(epoch[0] == 1 for epoch in run.curves["kept"]) for run in runs) == count
 
 
-def test_the_runs_are_those_of_their_settings() -> None:
+def test_the_runs_are_those_of_their_settings(read: Reader) -> None:
     """So that a study that holds them trains none of them again."""
     for path in FILES:
-        run = read_csv(path)[0]
+        run = read(path)[0]
         assert Recipe(**IMPLIED | run.settings).checksum == run.recipe_checksum, path.name
         if run.recipe != "tuned":
             assert recipe(run.method, run.dataset, run.recipe).checksum == run.recipe_checksum, path.name

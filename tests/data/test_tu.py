@@ -231,6 +231,7 @@ def real(name: str) -> GraphSet:
     return load(name, folder)
 
 
+@pytest.mark.usefixtures("parsed_sets")
 @pytest.mark.parametrize(
     ("name", "kind", "width"),
     [
@@ -247,6 +248,7 @@ def test_real_feature_widths(name: str, kind: str, width: int) -> None:
     assert features(real(name), kind).width == width
 
 
+@pytest.mark.usefixtures("parsed_sets")
 @pytest.mark.parametrize("name", ["MUTAG", "PROTEINS_full", "IMDB-BINARY"])
 def test_real_sets_equal_pyg_s(name: str, tmp_path: Path) -> None:
     from torch_geometric.datasets import TUDataset

@@ -1,15 +1,19 @@
 import pytest
 
-from compool.data import communities
+from compool.data import GraphSet, communities
 from compool.study import checkpoint
 
 
+@pytest.fixture(scope="session")
+def ninety_nine_graphs() -> GraphSet:
+    return communities(99)
+
+
 @pytest.fixture
-def few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_graphs(ninety_nine_graphs: GraphSet, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred generated graphs rather than 1,200."""
-    graphs = communities(99)
     for name in ("load_data", "load_to_plan"):
-        monkeypatch.setattr(f"compool.study.planning.{name}", lambda recipe, folder: graphs)
+        monkeypatch.setattr(f"compool.study.planning.{name}", lambda recipe, folder: ninety_nine_graphs)
 
 
 @pytest.fixture

@@ -211,11 +211,11 @@ def test_three_commands_and_a_kill(net: str, tmp_path: Path) -> None:
 
 
 def test_workers_get_the_text(net: str, tmp_path: Path) -> None:
-    """Processes do not read the file, which may have changed meanwhile."""
+    """A process does not read the file, which may have changed meanwhile."""
     path = tmp_path / "study.sqlite"
     blocks = planned(path, small(net), number=2)
     Path(net.removesuffix(":Net")).write_text("raise RuntimeError('not this text')")
-    list(study.train_on_workers(blocks, study.Store(path), 2))
+    list(study.train_on_workers(blocks, study.Store(path), 1))
     assert [one.status for one in study.Store(path).runs()] == ["done"] * 2
 
 
@@ -363,7 +363,7 @@ def test_errors_in_training_reach_the_command_from_workers(net: str, tmp_path: P
     Path(net.removesuffix(":Net")).write_text(text)
     blocks = planned(tmp_path / "study.sqlite", small(net), number=2)
     with pytest.raises(OwnNetworkError, match="AssertionError: in training") as caught:
-        list(study.train_on_workers(blocks, study.Store(tmp_path / "study.sqlite"), 2))
+        list(study.train_on_workers(blocks, study.Store(tmp_path / "study.sqlite"), 1))
     assert "assert not self.training" in caught.value.trace
     command = ["run", "--method", net, "--replicas", "2", "--workers", "2", "--store", str(tmp_path / "study.sqlite")]
     result = run.invoke(app, command)

@@ -75,6 +75,7 @@ def test_fast_batches_and_scales_the_learning_rate() -> None:
             assert (fast.layers, fast.hidden, fast.epochs) == (paper.layers, paper.hidden, paper.epochs)
 
 
+@pytest.mark.usefixtures("parsed_sets")
 @pytest.mark.parametrize("dataset", PAPER["component"])
 def test_features_and_classes_are_those_of_the_data(dataset: str) -> None:
     data = Path(os.environ.get("COMPOOL_DATA", "nowhere"))

@@ -119,14 +119,23 @@ def test_a_run_that_failed_at_once_has_none(tmp_path: Path) -> None:
     assert (runs[0].status, runs[0].epoch, runs[0].weights) == ("failed", None, b"")
 
 
-def test_workers_send_them_and_no_weights_leaves_them_out(tmp_path: Path) -> None:
-    for option, kept in (("--weights", True), ("--no-weights", False)):
-        path = tmp_path / f"study{option}.sqlite"
-        command = f"run --method component --replicas 2 --epochs 1 --workers 2 --device cpu --store {path} {option}"
-        result = CliRunner().invoke(app, [*command.split(), "--no-report"])
-        assert result.exit_code == 0, result.output
-        store = study.Store(path)
-        assert [bool(store.weights(run)) for run in store.runs()] == [kept, kept]
+def test_workers_send_them_or_leave_them_out(tmp_path: Path) -> None:
+    store = study.Store(tmp_path / "study.sqlite")
+    with_weights, without = planned(store.path, longer(epochs=1), number=2, size=1)
+    blocks = [with_weights, replace(without, keep_weights=False)]
+    list(study.train_on_workers(blocks, store, 2))
+    assert [bool(store.weights(run)) for run in store.runs()] == [True, False]
+
+
+@pytest.mark.usefixtures("few_graphs")
+@pytest.mark.parametrize(("option", "kept"), [("--weights", True), ("--no-weights", False)])
+def test_no_weights_leaves_them_out(option: str, kept: bool, tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    command = f"run --method component --replicas 2 --epochs 1 --workers 1 --device cpu --store {path} {option}"
+    result = CliRunner().invoke(app, [*command.split(), "--no-report"])
+    assert result.exit_code == 0, result.output
+    store = study.Store(path)
+    assert [bool(store.weights(run)) for run in store.runs()] == [kept, kept]
 
 
 WEIGHTS = encode_weights({"a": torch.arange(3.0), "b": torch.tensor(2)})
