@@ -1,15 +1,18 @@
 """Studies on data of one's own: a function that returns graphs, or a saved set."""
 
 from pathlib import Path
+from shutil import make_archive
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from compool.cli import app
+from compool.cli._data import find_data
 from compool.data import GraphSet, communities, community_count, load
 from compool.data.paper import TU_NAMES
 from compool.study import METHODS, Store, recipe
+from tests.data.test_tu import write
 
 run = CliRunner()
 OWN = """
@@ -55,6 +58,10 @@ def nothing():
 
 def directed():
     return [Data(x=torch.ones(3, 1), edge_index=torch.tensor([[0], [1]]), y=0)] * 5
+
+def one_class():
+    for _ in range(9):
+        yield Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]), y=0)
 
 number = 3
 """
@@ -128,11 +135,30 @@ def test_a_saved_set(tmp_path: Path) -> None:
         assert "mine (the set communities): 20 graphs, 3 classes; 4 node features from labels" in result.stdout
     (one, _) = Store(tmp_path / "study.sqlite").runs()
     assert (one.dataset, one.data_checksum) == ("mine", load("mine", tmp_path / "sets").checksum)
+    folder = run_study("--data", "sets")  # no data set named
+    assert (folder.exit_code, folder.stdout) == (2, "")
+    assert folder.stderr == "compool: --data sets is a folder of data sets: name one before --data; it has mine\n"
+
+
+def test_one_class_is_refused_and_a_generator_names_the_set() -> None:
+    result = run_study("--data", "own_graphs.py:one_class")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("compool: all graphs of one_class have the same class, but a classifier needs two;")
+
+
+def test_a_zip_file(tmp_path: Path) -> None:
+    write(tmp_path / "unpacked")
+    make_archive(str(tmp_path / "TINY"), "zip", tmp_path / "unpacked")
+    assert find_data(tmp_path / "TINY.zip") == (tmp_path, "TINY", False)
+    assert load("TINY", tmp_path / "TINY.zip").checksum == load("TINY", tmp_path / "unpacked").checksum
+    with pytest.raises(FileNotFoundError, match=r"TINY\.zip is neither OTHER\.zip nor OTHER\.npz"):
+        load("OTHER", tmp_path / "TINY.zip")
 
 
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
+        ("own_broken.py", "own_broken.py must be a folder, a file .zip or .npz, or FILE.py:FUNCTION that returns PyG"),
         ("own_graphs.py:empty", "graphs must have at least one graph, got none"),
         ("own_graphs.py:nothing", "graphs must be a list of torch_geometric.data.Data or a dataset, got NoneType"),
         ("own_graphs.py:directed", "graph 0 has the edge (0, 1) in one direction only; GraphSet.from_data(graphs, to"),
@@ -194,8 +220,6 @@ def test_what_a_recipe_changes_is_printed(tmp_path: Path) -> None:
 
 
 def load_tiny(folder: Path) -> GraphSet:
-    from tests.data.test_tu import write
-
     return load("TINY", write(folder, edge_labels="1\n2\n3\n1\n2\n3\n"))
 
 

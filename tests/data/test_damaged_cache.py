@@ -71,8 +71,11 @@ CHANGES: dict[str, tuple[Callable[[Arrays], object], str]] = {
     "more edges": (put("edge_ptr", 3, 7), r"edge_ptr\[-1\] = 7 columns, one per edge; got 6"),
     "degrees": (put("out_degree", 0, 10**12), r"out_degree must lie in 0\.\.6, edges; got 1000000000000"),
     "negative degree": (put("out_degree", 0, -1), r"out_degree must lie in 0\.\.6, edges; got -1"),
-    "class": (put("y", 0, -1), r"y must lie in 0\.\.999999, classes; got -1"),
-    "many classes": (put("y", 0, 10**9), r"y must lie in 0\.\.999999, classes; got 1000000000"),
+    "class": (put("y", 0, -1), "y must hold classes from 0 to 999,999 for classification; graph [01] has -1"),
+    "many classes": (
+        put("y", 0, 10**9),
+        "y must hold classes from 0 to 999,999 .*; graph 0 has 1000000000",
+    ),
     "label": (put("labels", 0, -1), r"labels must lie in 0\.\.999999"),
     "looped": (put("looped", 0, 6), r"looped must lie in 0\.\.5, nodes; got 6"),
     "fewer labels": (

@@ -48,7 +48,7 @@ def test_arrays_are_converted() -> None:
         ({"node_ptr": np.array([0, 2**40, 2**41])}, "node_ptr must give a graph at most 2147483647 nodes"),
         ({"node_ptr": np.array([0, 3, 5, 5])}, "node_ptr must have one entry more than y, 3; got 4"),
         ({"edge_ptr": np.array([0, 7, 6])}, "edge_ptr must not decrease, but does after entry 1"),
-        ({"y": np.array([0, -1])}, r"y must lie in 0\.\.999999, classes; got -1"),
+        ({"y": np.array([0, -1])}, "y must hold classes from 0 to 999,999 for classification; graph [01] has -1"),
         ({"labels": np.full(5, 10**9)}, r"labels must lie in 0\.\.999999, node labels; got 1000000000"),
         ({"labels": np.zeros(4, int)}, "labels must have 5 rows, one per node; got 4"),
         ({"attributes": np.zeros((4, 2))}, "attributes must have 5 rows, one per node; got 4"),

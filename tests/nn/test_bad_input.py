@@ -81,7 +81,8 @@ def test_bad_input(change: dict[str, Tensor], error: type[Exception], message: s
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"in_channels": 0}, "in_channels must be at least 1, got 0"),
+        ({"in_channels": "16"}, "in_channels must be a whole number, at least 1; got '16'"),
+        ({"in_channels": 0}, "in_channels must be a whole number, at least 1; got 0"),
         ({"score": "relu"}, "score must be 'tanh', 'sigmoid', 'hardtanh' or a callable, got 'relu'"),
         ({"weights": "some"}, "weights must be 'merged' or 'all', got 'some'"),
         ({"threshold": 1.5}, r"threshold must lie in -1\.\.1, the range of tanh; got 1.5"),

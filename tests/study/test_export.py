@@ -253,6 +253,15 @@ def test_outputs_by_hand() -> None:
     }
     numbers = Predictions("regression", ("a", "b"), logits, kept)
     assert list(numbers.rows())[1] == {"graph": 1, "values": {"a": 2.0, "b": -1.0}, "kept": [1.0]}
+    assert numbers.values is logits
+    for predictions, name in (
+        (numbers, "classes"),
+        (numbers, "probabilities"),
+        (labels, "classes"),
+        (labels, "values"),
+    ):
+        with pytest.raises(ValueError, match="values" if predictions is numbers else "probabilities"):
+            getattr(predictions, name)
 
 
 @pytest.fixture(scope="module")
@@ -451,7 +460,7 @@ def test_mistakes_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "predict model --data nowhere": "nowhere does not exist",
         "predict model --data full": "full must have the files of one data set",
         "predict model --data nowhere.npz": "--data nowhere.npz does not exist",
-        "predict model --data study.sqlite": "study.sqlite is neither a zip file nor a saved set of graphs",
+        "predict model --data study.sqlite": "--data study.sqlite must be a folder, a file .zip or .npz, or FILE",
         "predict model --data full --out full": "--out full is a folder; give a file",
         "predict model --data full --device tpu": "device must be cpu, cuda or auto; got tpu",
         "predict model --data nowhere.py:graphs": "--data nowhere.py:graphs: nowhere.py does not exist",

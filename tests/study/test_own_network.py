@@ -282,7 +282,7 @@ def test_a_module_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_loss_that_is_not_finite_fails_the_run(net: str, tmp_path: Path) -> None:
     recipes = [small(net, lr=1e30, optimizer="adam", weight_decay=0.0, epochs=3), small(net, epochs=3)]
     failed, done = (study.train_block(planned(tmp_path / "study.sqlite", one, number=1)[0])[0] for one in recipes)
-    assert (failed.status, failed.reason) == ("failed", "its loss or weights were no longer finite")
+    assert (failed.status, failed.reason) == ("failed", "its loss, logits or weights were NaN or infinite")
     assert len(failed.curves["loss"]) == 3
     assert done.status == "done"
 
@@ -303,8 +303,16 @@ def test_a_loss_that_is_not_finite_fails_the_run(net: str, tmp_path: Path) -> No
             "gin",
             "rename the class of {path}:gin: gin is a built-in method",
         ),
-        (NET.replace("(x, batch)", "(x, None)"), "Net", "{path}:Net must return logits [graphs, classes], which is"),
-        (NET.replace("return self.out", "return 3, self.out"), "Net", "{path}:Net must return logits [graphs, class"),
+        (
+            NET.replace("(x, batch)", "(x, None)"),
+            "Net",
+            "{path}:Net must return logits or values [graphs, outputs], which is",
+        ),
+        (
+            NET.replace("return self.out", "return 3, self.out"),
+            "Net",
+            "{path}:Net must return logits or values [graphs, ou",
+        ),
         (NET.replace("x, edge_index, batch)", "data)"), "Net", "{path}:Net must have forward(x, edge_index, batch), g"),
         (
             "import torch\nclass Net(torch.nn.Module):\n  def __init__(self, a, b): super().__init__()\n",

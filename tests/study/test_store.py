@@ -83,7 +83,7 @@ def test_all_or_none(tmp_path: Path) -> None:
 
 def test_a_run_whose_worker_was_lost_is_trained_again(tmp_path: Path) -> None:
     store = Store(tmp_path / "study.sqlite")
-    broken = example(0, status="failed", reason="its loss or weights were no longer finite")
+    broken = example(0, status="failed", reason="its loss, logits or weights were NaN or infinite")
     store.add([broken, example(1, status="failed", reason="its worker was lost 4 times"), example(2)])
     run = example(0)
     assert store.replicas(run.dataset, run.method, run.recipe_checksum, run.seed) == {0, 2}

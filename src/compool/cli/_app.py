@@ -50,7 +50,7 @@ DataFolder = Annotated[
     typer.Option(
         "--data",
         envvar="COMPOOL_DATA",
-        help="Folder of data sets, saved set (NAME.npz), or FILE.py:FUNCTION that returns PyG graphs.",
+        help="Folder of data sets, one set (NAME.zip or NAME.npz), or FILE.py:FUNCTION that returns PyG graphs.",
         show_default=False,
     ),
 ]

@@ -1,5 +1,6 @@
 """What `--data` names: a folder of sets, a saved set, or a function that makes a set."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,9 +17,17 @@ class Source(NamedTuple):
     """None: the cache, or a download."""
     name: str | None = None
     """The data set, if `--data` names a single one."""
+    is_asked: bool = False
+    """Whether the command has `--data`, rather than the environment."""
 
     def datasets(self, names: list[str] | None, default: str) -> list[str]:
         """The data sets of a command: those that it names, or the single one, or a default."""
+        if self.is_asked and self.name is None and not names:
+            from compool.data.tu import available
+
+            found = available(self.folder) if self.folder is not None else []
+            listed = f"; it has {', '.join(found[:8])}{', …' if len(found) > 8 else ''}" if found else ""
+            raise stop(f"--data {self.folder} is a folder of data sets: name one before --data{listed}")
         if self.name is None or not names:
             return names or [self.name or default]
         if names != [self.name]:
@@ -29,19 +38,22 @@ class Source(NamedTuple):
 def find_data(data: Path | None) -> Source:
     """The folder and the data set that `--data` names.
 
-    It is a folder; or a file ``NAME.npz`` that :meth:`GraphSet.save` wrote; or ``FILE.py:FUNCTION`` or
+    It is a folder; or a file: ``NAME.npz`` that :meth:`GraphSet.save` wrote, or ``NAME.zip`` of the TU collection; or
+    ``FILE.py:FUNCTION`` or
     ``MODULE:FUNCTION``, where the function returns a list of :class:`torch_geometric.data.Data`, a dataset of PyG or a
     :class:`GraphSet`. What a function returns is saved in the cache, where processes find it.
     """
     if data is None:
         return Source(None)
-    if data.suffix == ".npz":
+    if data.suffix in (".npz", ".zip") and not data.is_dir():
         if not data.is_file():
             raise stop(f"--data {data} does not exist")
         return Source(data.parent, data.stem)
     if ":" in str(data) and not data.exists():
         return _saved(_call(str(data)))
-    return Source(data)
+    if data.is_file():
+        raise stop(f"--data {data} must be a folder, a file .zip or .npz, or FILE.py:FUNCTION that returns PyG graphs")
+    return Source(data, is_asked=str(data) != os.environ.get("COMPOOL_DATA"))
 
 
 def _saved(graphs: "GraphSet") -> Source:
@@ -68,6 +80,7 @@ def _call(reference: str) -> "GraphSet":
     with own_code(reference), importable(reference):
         graphs = function()
     try:
-        return GraphSet.from_data(graphs, name if isinstance(graphs, list | tuple) else None)
+        named = isinstance(graphs, GraphSet) or hasattr(type(graphs), "index_select")  # a dataset of PyG
+        return GraphSet.from_data(graphs, None if named else name)
     except ValueError as error:
         raise stop(f"--data {reference}: {error}") from None

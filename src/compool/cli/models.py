@@ -27,7 +27,7 @@ def export_network(
     method: Annotated[str, typer.Option(help="The method, or the class of your own network.")] = "component",
     recipe: Annotated[str, typer.Option(help="The recipe of the run.", show_default="any")] = "",
     replica: Annotated[
-        int | None, typer.Option(min=0, help="Which run.", show_default="the one with the best validation score")
+        int | None, typer.Option(help="Which run.", show_default="the one with the best validation score")
     ] = None,
     store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
     data: DataFolder = None,
@@ -98,7 +98,7 @@ def predict_graphs(
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
     trust: Annotated[bool, typer.Option("--trust", help="Run the Python code that comes with the network.")] = False,
 ) -> None:
-    """Predict the class of each graph, with probabilities and the share of nodes that pooling keeps."""
+    """Predict the class, numbers or labels of each graph, and the share of its nodes that pooling keeps."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -111,7 +111,8 @@ def predict_graphs(
         raise stop(f"--out {out} is a folder; give a file")
     model = load_model(folder, trust, local_resources(device).device)
     source = find_data(data)
-    path = data if source.name is None or source.folder is None else source.folder / f"{source.name}.npz"
+    is_saved = source.folder is not None and source.name is not None and not data.exists()  # what a function returned
+    path = source.folder / f"{source.name}.npz" if is_saved and source.folder else data
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("reading", total=None)

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from compool._words import counted
 from compool.cli._app import DataFolder, app, examples, stop
 
 
@@ -138,7 +139,7 @@ def setting_words(recipe: Any) -> list[str]:
         f"features {recipe.features}" + ("" if recipe.in_channels is None else f" ({recipe.in_channels})"),
         f"hidden {recipe.hidden}",
         f"batch {recipe.batch}",
-        f"{recipe.epochs} epochs",
+        counted(recipe.epochs, "epoch"),
         f"lr {recipe.lr:g}",
         f"lr halved every {recipe.halve}",
         recipe.optimizer,

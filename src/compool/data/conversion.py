@@ -52,7 +52,7 @@ def arrays_of(graphs: Iterable[Any], to_undirected: bool = False) -> dict[str, A
         graphs: each a :class:`torch_geometric.data.Data`.
         to_undirected: add the missing direction of edges.
     """
-    given = _listed(graphs)
+    given = listed(graphs)
     read = [_read(index, graph) for index, graph in enumerate(given)]
     node_ptr = np.concatenate([[0], np.cumsum([graph.num_nodes for graph in read])])
     num_edges = [graph.edge_index.shape[1] for graph in read]
@@ -102,7 +102,7 @@ def to_data(graphs: "GraphSet", index: int) -> "Data":
     )
 
 
-def _listed(graphs: Any) -> list[Any]:
+def listed(graphs: Any) -> list[Any]:
     """The graphs as a list: neither a single graph, nor batches, nor none."""
     of_type, kind = type(graphs), type(graphs).__name__  # not of the object: datasets pass attributes of Data on
     if hasattr(of_type, "to_data_list"):

@@ -66,6 +66,8 @@ class Encoding:
         if self.kind == "attributes":
             _require_columns(graphs, "node", graphs.attributes, self.width)
         if with_edges and self.num_edge_labels:
+            if graphs.edge_labels is None and graphs.edge_attributes is not None and not self.num_edge_attributes:
+                _require_columns(graphs, "edge", graphs.edge_attributes, self.edge_width)
             parts = (graphs.edge_labels, names.edge_labels, self.edge_labels, self.num_edge_labels)
             edge_labels = _renumbered(graphs, "edge label", *parts)
         if with_edges and self.num_edge_attributes:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from compool._words import counted
 from compool.data import _graph_file
 from compool.data._arrays import checked_arrays
 from compool.data._packing import pack, unpack
@@ -224,13 +225,14 @@ class GraphSet:
     def target_text(self) -> str:
         """How many classes or targets there are, in words."""
         if self.task == "classification":
-            return f"{self.num_classes} classes"
+            return "1 class" if self.num_classes == 1 else f"{self.num_classes} classes"
         return f"{self.num_targets} target{'s' * (self.num_targets > 1)} ({self.task})"
 
     def __repr__(self) -> str:
-        parts = [repr(self.name), f"{len(self)} graphs", f"{self.num_features} features ({self.node_features.kind})"]
+        features = f"{counted(self.num_features, 'feature')} ({self.node_features.kind})"
+        parts = [repr(self.name), counted(len(self), "graph"), features]
         if self.num_edge_features:
-            parts.append(f"{self.num_edge_features} edge features")
+            parts.append(counted(self.num_edge_features, "edge feature"))
         parts.append(self.target_text)
         return f"GraphSet({', '.join(parts)})"
 
@@ -269,7 +271,12 @@ class GraphSet:
         """Write the set, notes on it and a checksum to one compressed file, completely or not at all.
 
         The file is an ``npz`` of plain arrays. ``load(name, folder)`` finds it as ``NAME.npz`` in a folder.
+
+        Raises:
+            ValueError: if the path does not end in ``.npz``.
         """
+        if Path(path).suffix != ".npz":
+            raise ValueError(f"the path of a saved set must end in .npz, got {path}")
         _graph_file.write_arrays(Path(path), pack(self), about | {"summary": json.dumps(self.summary)})
 
     @classmethod

@@ -63,7 +63,8 @@ def _classes(array: NDArray[Any]) -> NDArray[np.int64]:
         _require(np.isfinite(array) & (array == np.floor(array)), array, "y must hold whole numbers for classification")
         array = array.astype(np.int64)
     classes = _checks.integers("y", array, np.int64, "[G]")
-    _checks.check_indices("y", classes, _checks.MAX_VALUES, "classes")
+    is_class = (classes >= 0) & (classes < _checks.MAX_VALUES)
+    _require(is_class, classes, f"y must hold classes from 0 to {_checks.MAX_VALUES - 1:,} for classification")
     return classes
 
 

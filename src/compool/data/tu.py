@@ -34,8 +34,8 @@ def load(name: str, data: Path | str | None = None, variant: str = "paper", chec
 
     Args:
         name: for instance ``"NCI1"``.
-        data: a folder with ``NAME.npz``, ``NAME.zip``, a folder ``NAME`` with the text files, or PyG's ``NAME/raw``. By
-            default, what the cache has, or else PyG downloads it.
+        data: ``NAME.npz`` or ``NAME.zip``; or a folder with one of these, with a folder ``NAME`` of text files, or with
+            PyG's ``NAME/raw``. By default, what the cache has, or else PyG downloads it.
         variant: ``"paper"``: the set that the paper gives this name; ``"tu"``: the TU collection.
         check_edges: as in :meth:`GraphSet.open`.
 
@@ -123,7 +123,11 @@ def cache_folder() -> Path:
 
 
 def find_source(name: str, data: Path) -> Path:
-    """The file or folder below `data` that holds the set."""
+    """The file or folder that holds the set: below `data`, or `data` itself."""
+    if data.is_file():
+        if data.name not in (f"{name}.npz", f"{name}.zip"):
+            raise FileNotFoundError(f"{data} is neither {name}.zip nor {name}.npz; give one of these, or a folder")
+        return data
     for path in (data / f"{name}.npz", data / f"{name}.zip"):
         if path.is_file():
             return path
@@ -157,7 +161,7 @@ def _download(name: str, folder: Path) -> Path:
         hint = did_you_mean(name, (*available(cache_folder()), *TABLE_1, *TU_NAMES, *GENERATED_NAMES))
         raise FileNotFoundError(
             f"{name} is not in the cache and could not be downloaded ({type(error).__name__}: {error}); "
-            f"give a folder that has it{hint}"
+            f"give a folder that has it, or FILE.py:FUNCTION if a function makes it{hint}"
         ) from None
     return folder / name / "raw"
 

@@ -29,8 +29,8 @@ class EdgeScorer(torch.nn.Module):
         scorer: Scorer = "linear",
     ) -> None:
         super().__init__()
-        if in_channels < 1:
-            raise ValueError(f"in_channels must be at least 1, got {in_channels}")
+        if not isinstance(in_channels, int) or in_channels < 1:
+            raise ValueError(f"in_channels must be a whole number, at least 1; got {in_channels!r}")
         if edge_dim is not None and edge_dim < 1:
             raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
         if scorer not in SCORERS and not isinstance(scorer, torch.nn.Module):

@@ -37,7 +37,9 @@ class CoarseGraph(torch.nn.Module):
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, edge_attr: Tensor | None = None
     ) -> tuple[Tensor, ...]:
         """The features, edges and batch vector of the coarse graph, and edge features if they are given."""
-        if edge_attr is None:
-            return tuple(self.pool(x, edge_index, batch)[:3])
-        out = self.pool(x, edge_index, batch, edge_attr)
-        return out.x, out.edge_index, out.batch, out.edge_attr
+        given = (x, edge_index, batch) if edge_attr is None else (x, edge_index, batch, edge_attr)
+        out = self.pool(*given)
+        if isinstance(out, Tensor):
+            kind = type(self.pool).__name__
+            raise ValueError(f"pool must return features, edges and batch vector first, but {kind} returns a tensor")
+        return tuple(out[:3]) if edge_attr is None else (out.x, out.edge_index, out.batch, out.edge_attr)

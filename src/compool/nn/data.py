@@ -15,6 +15,8 @@ class _PoolingLayer(Protocol):
 
 def pool_data(pool: _PoolingLayer, data: Data) -> Data:
     """See :meth:`~compool.ComponentPooling.pool_data`."""
+    if hasattr(data, "node_types"):
+        raise ValueError(f"data must have one type of nodes, got {type(data).__name__}; its to_homogeneous() makes one")
     for name in ("x", "edge_index"):
         if data.get(name) is None:
             raise ValueError(f"data must have {name}, got {data}")

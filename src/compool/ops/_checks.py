@@ -103,7 +103,7 @@ def check_inputs(
     if x.device != weight.device:
         raise ValueError(f"x is on {x.device}, but the layer is on {weight.device}; they must be on one device")
     if x.is_meta:
-        raise ValueError("x is on the meta device, which has no values to pool")
+        raise ValueError("x is on the meta device, which has no values to pool by; give tensors on a CPU or GPU")
     if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
         raise TypeError(
             f"x is {x.dtype}, but the layer is {weight.dtype}; convert one of them, as in layer.to({x.dtype})"

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module
 
+from compool._words import counted
 from compool.ops import fold
 from compool.ops._checks import NanScore
 from compool.replicas.learner import STEP_KEY, Evaluation, evaluation_of
@@ -202,10 +203,10 @@ class NetworkCall:
         """The network must return the logits of each graph."""
         shape = list(logits.shape) if isinstance(logits, Tensor) else None
         if shape is None or len(shape) != 2 or shape[0] != num_graphs or shape[1] not in self.outputs:
-            returned = f"of shape {shape}" if shape is not None else type(logits).__name__
+            returned = f"type {type(logits).__name__}" if shape is None else f"a tensor of shape {shape}"
             raise ValueError(
-                f"{self.name} must return logits [graphs, classes], which is [{num_graphs}, {self.outputs[0]}] for "
-                f"{num_graphs} graphs; it returned {returned}"
+                f"{self.name} must return logits or values [graphs, outputs], which is "
+                f"[{num_graphs}, {self.outputs[0]}] for {counted(num_graphs, 'graph')}; it returned {returned}"
             )
         self.width = shape[1]
         if torch.is_grad_enabled() and self.network.training and not cast(Tensor, logits).requires_grad:

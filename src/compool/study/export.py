@@ -62,7 +62,7 @@ def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: 
     if run.data_checksum not in ("", graphs.checksum):
         raise ValueError(
             f"{named} was trained on other data named {graphs.name} (checksum {run.data_checksum}, "
-            f"not {graphs.checksum})"
+            f"not {graphs.checksum}); give the same data again. A function must return the same graphs in every call"
         )
     names = _fitting(names, graphs)
     about: dict[str, Any] = {

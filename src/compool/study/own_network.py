@@ -248,4 +248,6 @@ def _first_line(error: BaseException) -> str:
 
 
 def _describe(value: object) -> str:
-    return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+    name = type(value).__name__
+    article = "an" if name[0] in "aeiouAEIOU" else "a"
+    return f"the class {value.__name__}" if isinstance(value, type) else f"{article} {name}"

@@ -285,6 +285,11 @@ def plan(
         if on_data is not None and (text := describe_data(group[0], graphs)) not in described:
             on_data(text)
             described.add(text)
+        if graphs.task == "classification" and graphs.num_classes < 2:
+            raise ValueError(
+                f"all graphs of {graphs.name} have the same class, but a classifier needs two; for numbers to predict, "
+                "make y a float"
+            )
         features, own_source, note = data.features(graphs, group[0].features), "", ""
         metric = metric_of(group[0].metric, graphs.task, graphs.name)
         loss_kind(group[0].loss, graphs.task, graphs.name)

@@ -14,6 +14,7 @@ from torch.nn import Module
 
 from compool import replicas
 from compool.data import Features, GraphSet
+from compool.data.conversion import listed
 from compool.data.encoding import Encoding
 from compool.data.names import Names
 from compool.nn.settings import POOLINGS
@@ -40,9 +41,9 @@ class Predictions:
 
     @property
     def probabilities(self) -> Tensor:
-        """Of each class, or of each label [G, classes]; of a regression, the predicted numbers."""
+        """Of each class, or of each label [G, classes]."""
         if self.task == "regression":
-            return self.logits
+            raise ValueError("a regression has no probabilities; the predicted numbers are in values")
         if self.task == "multilabel":
             return self.logits.sigmoid()
         if self.logits.size(1) == 1:
@@ -52,7 +53,17 @@ class Predictions:
     @property
     def classes(self) -> Tensor:
         """The class of each graph, as a number [G]."""
+        if self.task != "classification":
+            where = "numbers are in values" if self.task == "regression" else "labels are in probabilities"
+            raise ValueError(f"these graphs have no class each; the predicted {where}")
         return (self.logits[:, 0] > 0).long() if self.logits.size(1) == 1 else self.logits.argmax(1)
+
+    @property
+    def values(self) -> Tensor:
+        """The predicted numbers of a regression [G, targets]."""
+        if self.task != "regression":
+            raise ValueError(f"values are of a regression; this is a {self.task}: see probabilities")
+        return self.logits
 
     def __len__(self) -> int:
         return self.logits.size(0)
@@ -60,8 +71,9 @@ class Predictions:
     def rows(self) -> Iterator[dict[str, Any]]:
         """For each graph its number, class, probabilities and kept shares; for a regression, its predicted values."""
         what = "values" if self.task == "regression" else "probabilities"
+        predicted: Tensor = getattr(self, what)
         classes = self.classes.tolist() if self.task == "classification" else []
-        for index, (numbers, kept) in enumerate(zip(self.probabilities.tolist(), self.kept.tolist(), strict=True)):
+        for index, (numbers, kept) in enumerate(zip(predicted.tolist(), self.kept.tolist(), strict=True)):
             row: dict[str, Any] = {"graph": index}
             if classes:
                 row["class"] = self.names[classes[index]]
@@ -95,7 +107,7 @@ class Model:
         names: Names = Names(),  # noqa: B008
         on_graphs: Callable[[int], None] | None = None,
     ) -> Predictions:
-        """Predict the classes of graphs.
+        """Predict the classes of graphs, or their numbers or labels.
 
         Weights, order of operations and batches of 128 graphs are those of a study's evaluation of this run alone: on
         the same kind of machine, logits are equal to the bit. In other batches they differ by rounding.
@@ -130,7 +142,7 @@ class Model:
         takes_edges = "edge_attr" in inspect.signature(self.network.forward).parameters
         if isinstance(graphs, GraphSet):
             return self.encoding.encode(graphs, names, takes_edges)
-        given = GraphSet.from_data([_without_target(graph) for graph in graphs])
+        given = GraphSet.from_data([_without_target(graph) for graph in listed(graphs)])
         return self.encoding.as_given(given).encode(given, names, takes_edges)
 
 

@@ -73,10 +73,11 @@ class Progress:
         tests = [run.test for run in runs if run.test is not None]
         metric = METRICS[next((chosen_metric(run.metrics) for run in runs if run.metrics), "accuracy")]
         mean = f"test {metric.title} {_value(metric, sum(tests) / len(tests))}" if tests else f"no {metric.title}"
-        failed = sum(run.status == "failed" for run in runs)
+        reasons = [run.reason for run in runs if run.status == "failed"]
         name = block_title(first.dataset, first.method, [run.recipe for run in runs])
         text = f"{name}: {_replicas([run.replica for run in runs])} stored, {mean}, {first.seconds * len(runs):.0f} s"
-        self.console.print(text + (f", {failed} failed" if failed else ""), soft_wrap=True, highlight=False)
+        failed = f", {len(reasons)} failed: {'; '.join(dict.fromkeys(reasons))}" if reasons else ""
+        self.console.print(text + failed, soft_wrap=True, highlight=False)
 
 
 def _replicas(replicas: Sequence[int]) -> str:

@@ -102,7 +102,7 @@ def train_block(
         length = num_epochs(trained, index, recipe.patience)
         curves = {name: [_json_numbers(row[index]) for row in getattr(trained.curves, name)[:length]] for name in names}
         epoch = int(trained.epoch[index])
-        reason = "its loss or weights were no longer finite" if trained.failed[index] else ""
+        reason = "its loss, logits or weights were NaN or infinite" if trained.failed[index] else ""
         if not reason and epoch < 1:
             reason = f"its metric, {metric}, is not defined on its validation graphs"
         result = {
