@@ -38,7 +38,7 @@ def violations(text: str) -> list[str]:
     ]
 
 
-FILES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "results" / "README.md"]
+FILES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", ROOT / "results" / "README.md"]
 FILES += sorted(
     path
     for folder in FOLDERS
