@@ -104,12 +104,16 @@ def _sum_by_rows(grad, x, start, target, reverse, sums):
     """Each row's sum of its edges' gradients times differences, both directions of an edge together."""
     for i in range(x.shape[0]):
         row, total = x[i], sums[i]
-        for c in range(row.size):
-            total[c] = 0
+        if start[i] == start[i + 1]:
+            total[:] = 0
         for e in range(start[i], start[i + 1]):
             other, of_pair = x[target[e]], grad[e] + grad[reverse[e]]
-            for c in range(row.size):
-                total[c] += of_pair * (row[c] - other[c])
+            if e == start[i]:
+                for c in range(row.size):
+                    total[c] = of_pair * (row[c] - other[c])
+            else:
+                for c in range(row.size):
+                    total[c] += of_pair * (row[c] - other[c])
 
 
 @fast
@@ -154,9 +158,9 @@ def _moments(x, source, target, reverse, counted, group, sums, num_counted):
             total[:] = 0
             current = group[source[e]]
         num_counted[current] += times
-        row, other = x[source[e]], x[target[e]]
+        row, other, factor = x[source[e]], x[target[e]], x.dtype.type(times)  # an integer would make it float64
         for c in range(total.size):
             difference = row[c] - other[c]
-            total[c] += times * (difference * difference)
+            total[c] += factor * (difference * difference)
     if sums.shape[0]:
         sums[current] += total
