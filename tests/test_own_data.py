@@ -170,6 +170,7 @@ def test_a_zip_file(tmp_path: Path) -> None:
         (":rings", "must be FILE.py:NAME or MODULE:NAME for one of your own, got ':rings'"),
         ("own_graphs.py:", "must be FILE.py:NAME or MODULE:NAME for one of your own, got 'own_gra"),
         ("sets/mine.npz", "sets/mine.npz does not exist"),
+        ("nowhere", "nowhere does not exist"),
     ],
 )
 def test_wrong_references_are_one_line(reference: str, message: str) -> None:

@@ -22,10 +22,12 @@ class Source(NamedTuple):
 
     def datasets(self, names: list[str] | None, default: str) -> list[str]:
         """The data sets of a command: those that it names, or the single one, or a default."""
-        if self.is_asked and self.name is None and not names:
+        if self.is_asked and self.folder is not None and not names:
             from compool.data.tu import available
 
-            found = available(self.folder) if self.folder is not None else []
+            if not self.folder.is_dir():
+                raise stop(f"--data {self.folder} does not exist")
+            found = available(self.folder)
             listed = f"; it has {', '.join(found[:8])}{', …' if len(found) > 8 else ''}" if found else ""
             raise stop(f"--data {self.folder} is a folder of data sets: name one before --data{listed}")
         if self.name is None or not names:
