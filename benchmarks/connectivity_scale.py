@@ -88,18 +88,19 @@ def draw(accuracies: dict[str, dict[int, list[float]]], folder: Path) -> list[Pa
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, required=True, help="the study's file")
+    parser.add_argument("--store", type=Path, nargs="+", required=True, help="files of one or more studies")
     parser.add_argument("--sides", type=int, nargs="*", default=[32, 64, 128, 256])
     parser.add_argument("--trust", action="store_true", help="run the code of networks that are not compool's")
     parser.add_argument("--out", type=Path, default=Path("out/connectivity"), help="folder of scale.json and scale.png")
     args = parser.parse_args()
-    store = Store(args.store)
-    runs = [run for run in store.runs([f"color-connectivity-{TRAINED}"], curves=False) if run.status == "done"]
-    if not runs:
-        raise SystemExit(f"{args.store} has no run on color-connectivity-{TRAINED}")
+    stores = [Store(path) for path in args.store]
+    found = [(store, run) for store in stores for run in store.runs([f"color-connectivity-{TRAINED}"], curves=False)]
+    found = [(store, run) for store, run in found if run.status == "done"]
+    if not found:
+        raise SystemExit(f"no run on color-connectivity-{TRAINED} in {', '.join(map(str, args.store))}")
     larger = {side: color_connectivity(f"grid-{side}", 200 if side < 128 else 100, seed=1) for side in args.sides}
     accuracies: dict[str, dict[int, list[float]]] = {}
-    for run in track(runs, "networks", transient=True):
+    for store, run in track(found, "networks", transient=True):
         network = network_of(run, store.weights(run), args.trust)
         by_side = accuracies.setdefault(name_of(run), defaultdict(list))
         by_side[TRAINED].append(run.test)

@@ -96,3 +96,20 @@ def test_the_runs_are_those_of_their_settings(read: Reader) -> None:
         assert Recipe(**IMPLIED | run.settings).checksum == run.recipe_checksum, path.name
         if run.recipe != "tuned":
             assert recipe(run.method, run.dataset, run.recipe).checksum == run.recipe_checksum, path.name
+
+
+def test_color_connectivity(read: Reader) -> None:
+    """Component pooling solves every fold of every topology, no baseline any, as docs/connectivity.md says."""
+    runs = [run for path in sorted((RESULTS / "connectivity").glob("*.csv.gz")) for run in read(path)]
+    assert all(run.status == "done" for run in runs)
+    for topology in ("16", "32", "euroroad", "minnesota"):
+        here = [run for run in runs if run.dataset == f"color-connectivity-{topology}"]
+        solved = [run.test for run in here if run.method == "component" and run.recipe.startswith("learned")]
+        assert len(solved) >= 10
+        assert min(solved) >= 0.99
+    text = (RESULTS.parent / "docs" / "connectivity.md").read_text(encoding="utf-8")
+    others = [run for run in runs if run.method != "component"]
+    assert len({run.method for run in others}) == 9
+    for run in others:
+        assert run.test < 0.95
+        assert f"{100 * run.test:.1f}" in text, run.method
