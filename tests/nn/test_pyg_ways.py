@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch_geometric.data import HeteroData
 from torch_geometric.nn import GCNConv, SAGEConv, Sequential, global_mean_pool, to_hetero
 
 from compool import ClusterPooling, ComponentPooling, ComponentUNet, EdgePooling, GlobalComponentPooling
@@ -179,3 +180,11 @@ def test_to_hetero_is_refused_in_a_sentence() -> None:
     network = to_hetero(Pooling(), (["a", "b"], kinds))
     with pytest.raises(TypeError, match="graphs of several node types, and to_hetero, are not supported"):
         network({"a": X, "b": X}, dict.fromkeys(kinds, EDGES))
+
+
+def test_layers_that_do_not_pool_and_several_types_of_nodes_are_refused() -> None:
+    x, edge_index = torch.randn(4, 3), torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match="pool must return features, edges and batch vector first, but GCNConv"):
+        CoarseGraph(GCNConv(3, 3))(x, edge_index)
+    with pytest.raises(ValueError, match=r"got HeteroData; its to_homogeneous\(\) makes one"):
+        ComponentPooling(3).pool_data(HeteroData())

@@ -272,6 +272,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return study.export_run(trained, trained.weights, graphs, path / "model")
 
 
+def test_a_single_graph_is_not_a_list_of_graphs(folder: Path) -> None:
+    model = compool.load_model(folder)
+    with pytest.raises(ValueError, match="got one Data; put it in a list"):
+        model.predict(communities(9)[0])
+    with pytest.raises(ValueError, match="or a dataset, got NoneType"):
+        model.predict(None)
+
+
 def edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]:
     """Change the description of an exported network."""
 

@@ -9,6 +9,7 @@ from compool.replicas.trainer import Curves
 from compool.study.planning import Block
 from compool.study.progress import Progress
 from compool.study.recipe import recipe
+from tests.study.test_store import example
 
 BLOCK = Block(recipe("gin", "communities", epochs=10), 0, (0, 1))
 SEEN = Curves(loss=[torch.tensor([0.5, 0.7])], validation=[torch.tensor([0.25, 0.75])], kept=[torch.zeros(2, 0)])
@@ -52,3 +53,12 @@ def test_a_narrow_terminal_has_room_for_the_bar(width: int, long: bool) -> None:
     assert "epoch 5/10" in shown
     assert ("validation" in shown) == long
     assert "50%" in console.file.getvalue()
+
+
+def test_a_failed_run_says_why() -> None:
+    written = io.StringIO()
+    failed = example(1, status="failed", test=None, reason="its loss was NaN")
+    Progress([BLOCK], Console(file=written, width=200)).finished([example(0), failed])
+    text = written.getvalue().strip()
+    assert "2 replicas stored, test accuracy 75.0%" in text
+    assert text.endswith("1 failed: its loss was NaN")

@@ -111,8 +111,9 @@ def predict_graphs(
         raise stop(f"--out {out} is a folder; give a file")
     model = load_model(folder, trust, local_resources(device).device)
     source = find_data(data)
-    is_saved = source.folder is not None and source.name is not None and not data.exists()  # what a function returned
-    path = source.folder / f"{source.name}.npz" if is_saved and source.folder else data
+    path = data
+    if source.folder is not None and source.name is not None and not data.exists():  # what a function returned
+        path = source.folder / f"{source.name}.npz"
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("reading", total=None)
