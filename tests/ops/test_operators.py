@@ -37,7 +37,7 @@ def test_registered_operators_keep_the_rules_of_torch() -> None:
         "forest": (score, edge_index, None, 20),
         "capped_forest": (score, edge_index, merged, 20, 3),
         "edge_distance": (x, edge_index, torch.rand(1, 5), None),
-        "edge_distance_backward": (score, x, edge_index, torch.rand(2, 5), torch.arange(20) % 2),
+        "edge_distance_backward": (score, x, edge_index, torch.rand(2, 5), torch.arange(20) % 2, torch.zeros_like(x)),
         "edge_moments": (x, edge_index, merged, None, 1),
         "merge_tree": (tree, 20, tree_ptr),
         "graded_share": (torch.linspace(1, 0, tree.size(1)), *merges, 1.0),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 pytest.importorskip("triton", reason="needs triton")
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")  # numpy's, in the interpreter: infinity is meant
@@ -66,12 +67,20 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
         check_pool(_cuda.KERNELS, x, edge_index, batch)
     channel = torch.rand(1, channels, dtype=wide, device=DEVICE)
     gpu("edge_distance", x, edge_index, channel, None)
-    gpu("edge_distance_backward", score, x, edge_index, channel, None, **TOLERANCE[dtype])
+    check_distance_backward(score, x, edge_index, channel, None)
     gpu("edge_moments", x, edge_index, counted, None, 1)
     group, rows = batch.long() % 3, torch.rand(3, channels, dtype=wide, device=DEVICE)  # no edge joins two
     gpu("edge_distance", x, edge_index, rows, group)
-    gpu("edge_distance_backward", score, x, edge_index, rows, group, **TOLERANCE[dtype])
+    check_distance_backward(score, x, edge_index, rows, group)
     gpu("edge_moments", x, edge_index, counted, group, 3)
+
+
+def check_distance_backward(grad: Tensor, x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None) -> None:
+    """The gradient of `x` is added to what is there."""
+    ours, theirs = x.clone(), x.clone()
+    of_weight = _cuda.KERNELS.edge_distance_backward(grad, x, edge_index, weight, group, ours)
+    expected = _torch.KERNELS.edge_distance_backward(grad, x, edge_index, weight, group, theirs)
+    torch.testing.assert_close((of_weight, ours), (expected, theirs), **TOLERANCE[x.dtype])
 
 
 @pytest.mark.parametrize("scores", ["random", "tied"])

@@ -4,9 +4,11 @@ import torch
 from torch import Tensor
 
 from compool import ops
+from compool.ops.similarity import distance_and_pass
 
 MOMENTUM = 0.05  # of running statistics, once there have been as many batches
 TINY = 1e-30  # a channel whose ends never differ says nothing
+NO_SHARE = -1e30  # a logit; of channels that all have it, each gets the same share, and there is no NaN
 EPSILON = 1e-6
 
 
@@ -31,7 +33,7 @@ class Similarity(torch.nn.Module):
         >>> similarity = Similarity(2)
         >>> x, edge_index = torch.tensor([[0.0, 1.0], [0.0, 2.0], [9.0, 1.0]]), torch.tensor([[0, 1], [1, 2]])
         >>> similarity(x, edge_index)
-        tensor([ 1.0000, -1.0000], grad_fn=<NegBackward0>)
+        tensor([ 1.0000, -1.0000], grad_fn=<MulBackward0>)
     """
 
     mean: Tensor
@@ -54,23 +56,23 @@ class Similarity(torch.nn.Module):
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """The term of each edge [E], of float32 or better."""
+        return self.term_and_pass(x, edge_index)[0]
+
+    def term_and_pass(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
+        """The term of each edge, and the `x` that what follows must use so that its gradients meet in one place."""
         dtype = torch.promote_types(x.dtype, torch.float32)
-        counted = None
+        counted = share = None
         if self.training:
             counted = ops.select(x.new_zeros(edge_index.size(1)), edge_index, x.size(0), 0.0).counted
-            self.num_batches_tracked += counted.any()
-            self._update(self.mean, ops.edge_moments(x, edge_index, counted), counted)
+            has_edges = counted.any()  # a batch without changes nothing
+            self.num_batches_tracked += has_edges
+            share = moving_share(self.num_batches_tracked).to(self.mean.dtype) * has_edges
+            self.mean.lerp_(ops.edge_moments(x, edge_index, counted).to(self.mean.dtype), share)
         weight = channel_weight(self.logit.to(dtype), self.mean.to(dtype))
-        distance = ops.edge_distance(x, edge_index, weight)
+        distance, x = distance_and_pass(x, edge_index, weight)
         if counted is not None:
-            self._update(self.variance, _variance(distance.detach(), counted), counted)
-        return -((distance - 1) * (self.variance.to(dtype) + EPSILON).rsqrt())
-
-    @torch.no_grad()
-    def _update(self, running: Tensor, batch: Tensor, counted: Tensor) -> None:
-        """A batch without edges changes nothing."""
-        share = moving_share(self.num_batches_tracked) * counted.any()
-        running.lerp_(batch.to(running.dtype), share.to(running.dtype))
+            self.variance.lerp_(_variance(distance.detach(), counted).to(self.variance.dtype), share)
+        return (1 - distance) * (self.variance.to(dtype) + EPSILON).rsqrt(), x
 
 
 def moving_share(num_batches: Tensor) -> Tensor:
@@ -80,15 +82,13 @@ def moving_share(num_batches: Tensor) -> Tensor:
 
 def channel_weight(logit: Tensor, mean: Tensor) -> Tensor:
     """What squared differences are multiplied by, p / m; channels whose ends never differ have no share in p."""
-    says_something = mean > TINY
-    share = logit.softmax(-1) * says_something
-    share = share / share.sum(-1, keepdim=True).clamp(min=TINY)
-    return share / torch.where(says_something, mean, 1.0)
+    is_constant = mean <= TINY
+    return logit.masked_fill(is_constant, NO_SHARE).softmax(-1) / mean.masked_fill(is_constant, 1.0)
 
 
 def _variance(distance: Tensor, counted: Tensor) -> Tensor:
     """The variance of the distances in a mask [1]."""
     mask = counted.to(distance.dtype)
     total = mask.sum().clamp(min=1)
-    mean = (distance * mask).sum() / total
-    return (((distance - mean) * mask).square().sum() / total).view(1)
+    centred = (distance - distance.dot(mask) / total) * mask
+    return (centred.dot(centred) / total).view(1)

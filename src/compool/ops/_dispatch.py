@@ -39,7 +39,7 @@ class Kernels(NamedTuple):
     capped_forest: Callable[..., Tensor]
     contract: Callable[..., tuple[Tensor, Tensor, Tensor]]
     edge_distance: Callable[..., Tensor]
-    edge_distance_backward: Callable[..., tuple[Tensor, Tensor]]
+    edge_distance_backward: Callable[..., Tensor]
     edge_moments: Callable[..., Tensor]
     merge_tree: Callable[..., tuple[Tensor, Tensor]]
     graded_share: Callable[..., Tensor]

@@ -173,15 +173,16 @@ def edge_distance(x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor |
 
 
 def edge_distance_backward(
-    grad: Tensor, x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None
-) -> tuple[Tensor, Tensor]:
+    grad: Tensor, x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None, grad_x: Tensor
+) -> Tensor:
+    """Adds to `grad_x`."""
     rows, of_edge = x.to(weight.dtype), _group_of_edges(edge_index, group)
     share = grad.unsqueeze(1) * (rows[edge_index[0]] - rows[edge_index[1]])
     grad_weight = torch.zeros_like(weight)
     grad_weight.index_add_(0, of_edge, share * (rows[edge_index[0]] - rows[edge_index[1]]))
     share = 2 * share * weight[of_edge]
-    grad_x = torch.zeros_like(rows).index_add_(0, edge_index[0], share).index_add_(0, edge_index[1], -share)
-    return grad_x.to(x.dtype), grad_weight
+    grad_x += torch.zeros_like(rows).index_add_(0, edge_index[0], share).index_add_(0, edge_index[1], -share)
+    return grad_weight
 
 
 def edge_moments(x: Tensor, edge_index: Tensor, counted: Tensor, group: Tensor | None, num_groups: int) -> Tensor:

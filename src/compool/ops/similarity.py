@@ -16,9 +16,9 @@ _distance = operator(
     lambda kernels: kernels.edge_distance,
 )
 _distance_backward = operator(
-    "edge_distance_backward(Tensor grad, Tensor x, Tensor edge_index, Tensor weight, Tensor? group)"
-    " -> (Tensor, Tensor)",
-    lambda grad, x, edge_index, weight, group: (x.new_empty(x.shape), weight.new_empty(weight.shape)),
+    "edge_distance_backward(Tensor grad, Tensor x, Tensor edge_index, Tensor weight, Tensor? group, Tensor(a!) grad_x)"
+    " -> Tensor",
+    lambda grad, x, edge_index, weight, group, grad_x: weight.new_empty(weight.shape),
     lambda kernels: kernels.edge_distance_backward,
 )
 _moments = operator(
@@ -31,23 +31,34 @@ _moments = operator(
 
 
 class _Distance(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None) -> Tensor:
-        ctx.save_for_backward(x, edge_index, weight, group)
-        return cast(Tensor, _distance(x, edge_index, weight, group))
+    """The distances, and `x` once more, so that gradients of `x` meet in one tensor: see `score._Score`."""
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def forward(
+        ctx: Any, x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(x, edge_index, weight, group)
+        ctx.set_materialize_grads(False)
+        return cast(Tensor, _distance(x, edge_index, weight, group)), x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, grad_x: Tensor | None) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return grad_x, None, None, None
         x, edge_index, weight, group = ctx.saved_tensors
         if wants_graph():
-            grad_x, grad_weight = gradients(partial(_reference, edge_index, group), (x, weight), [grad])
+            again = partial(_distance_and_pass, edge_index, group)
+            grad_x, grad_weight = gradients(again, (x, weight), (grad, grad_x))
         else:
-            grad_x, grad_weight = _distance_backward(grad, x, edge_index, weight, group)
+            grad_x = torch.zeros_like(x) if grad_x is None else grad_x
+            grad_weight = _distance_backward(grad, x, edge_index, weight, group, grad_x)
         return grad_x, None, grad_weight, None
 
 
-def _reference(edge_index: Tensor, group: Tensor | None, x: Tensor, weight: Tensor) -> tuple[Tensor]:
-    return (_torch.edge_distance(x, edge_index, weight, group),)
+def _distance_and_pass(
+    edge_index: Tensor, group: Tensor | None, x: Tensor, weight: Tensor
+) -> tuple[Tensor, Tensor]:
+    return _torch.edge_distance(x, edge_index, weight, group), x.view_as(x)
 
 
 def edge_distance(x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None = None) -> Tensor:
@@ -69,10 +80,18 @@ def edge_distance(x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor |
         >>> edge_distance(x, torch.tensor([[0, 1], [1, 2]]), torch.tensor([1.0, 0.5]))
         tensor([9., 8.])
     """
+    return distance_and_pass(x, edge_index, weight, group)[0]
+
+
+def distance_and_pass(
+    x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """:func:`edge_distance`, and the `x` that what follows must use so that its gradients meet in one place."""
     weight = weight.view(-1, x.size(1))
     if is_transformed():
-        return _torch.edge_distance(x, edge_index, weight, group)
-    return cast(Tensor, _Distance.apply(x, edge_index, weight, group))
+        return _torch.edge_distance(x, edge_index, weight, group), x
+    distance, through = _Distance.apply(x, edge_index, weight, group)
+    return distance, through if x.requires_grad else x
 
 
 def edge_moments(

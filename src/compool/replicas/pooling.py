@@ -43,11 +43,7 @@ class _Scorer(Module):
         """Whether dropout applies to raw scores in this pass."""
         return self.training and self.drops and key is not None
 
-    def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
-        """[E]."""
-        return self.dropped(x, union, key)
-
-    def dropped(self, x: Tensor, union: Union, key: Tensor | None, term: Tensor | None = None) -> Tensor:
+    def raw_score(self, x: Tensor, union: Union, key: Tensor | None, term: Tensor | None = None) -> Tensor:
         """The linear scores, plus a term [E], after dropout [E]."""
         raw = ops.gather_ends(self.ends(x, union), union.edge_index)
         raw = raw if term is None else raw + term
@@ -83,15 +79,13 @@ class StackedComponentPooling(_Scorer):
         self.common_threshold = layer.threshold if len({layer.threshold for layer in layers}) == 1 else None
         self.register_buffer("threshold", torch.tensor([layer.threshold for layer in layers]), persistent=False)
 
-    def raw_score(self, x: Tensor, union: Union, key: Tensor | None) -> Tensor:
-        """[E]."""
-        if self.random is not None:
-            return cast(Tensor, self.random(union)).to(x.dtype)
-        return self.dropped(x, union, key, None if self.similarity is None else self.similarity(x, union))
-
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
-        edge_score = self.activation(self.raw_score(x, union, key))
+        term = None
+        if self.similarity is not None:
+            term, x = self.similarity(x, union)
+        raw = self.random(union).to(x.dtype) if self.random is not None else self.raw_score(x, union, key, term)
+        edge_score = self.activation(raw)
         coarse = self._coarsen(edge_score, union)
         parts = coarse.parts
         if self.reduce != "score":

@@ -9,6 +9,7 @@ from torch.nn import Module
 from compool import ops
 from compool.nn.random_score import RandomScore
 from compool.nn.similarity import EPSILON, Similarity, channel_weight, moving_share
+from compool.ops.similarity import distance_and_pass
 from compool.replicas import kernels
 from compool.replicas.layers import stacked
 from compool.replicas.union import Union
@@ -43,8 +44,8 @@ class StackedSimilarity(Module):
         for name in ("mean", "variance", "num_batches_tracked"):
             self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
 
-    def forward(self, x: Tensor, union: Union) -> Tensor:
-        """The term of each edge [E]."""
+    def forward(self, x: Tensor, union: Union) -> tuple[Tensor, Tensor]:
+        """The term of each edge [E], and the `x` that what follows must use so that its gradients meet in one place."""
         edge_index = union.edge_index
         if self.training:
             counted = edge_index[0] != edge_index[1]
@@ -52,11 +53,11 @@ class StackedSimilarity(Module):
             self.num_batches_tracked += (num_edges > 0).squeeze(1)
             share = (num_edges > 0) * moving_share(self.num_batches_tracked).unsqueeze(1).to(self.mean.dtype)
             self.mean.lerp_(ops.edge_moments(x, edge_index, counted, union.replica, union.replicas), share)
-        distance = ops.edge_distance(x, edge_index, channel_weight(self.logit, self.mean), union.replica)
+        distance, x = distance_and_pass(x, edge_index, channel_weight(self.logit, self.mean), union.replica)
         if self.training:
             self.variance.lerp_(_variance(distance.detach(), counted, num_edges, union), share)
         scale = (self.variance + EPSILON).rsqrt()
-        return -((distance - 1) * kernels.segment_repeat(scale, union.edge_ptr, distance.size(0)).squeeze(1))
+        return (1 - distance) * kernels.segment_repeat(scale, union.edge_ptr, distance.size(0)).squeeze(1), x
 
 
 def _variance(distance: Tensor, counted: Tensor, num_edges: Tensor, union: Union) -> Tensor:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from compool.ops._checks import check_range
-from compool.ops._cpu.arrays import empty_like, ends_of, ready
+from compool.ops._cpu.arrays import ends_of, ready
 from compool.ops._cpu.loops import fast
 
 
@@ -22,18 +22,19 @@ def edge_distance(x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor |
 
 
 def edge_distance_backward(
-    grad: Tensor, x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    rows, grad_weight, ends = ready(x), torch.zeros_like(weight), ends_of(edge_index)
-    grad_x, of_edges = empty_like(rows, x.size(0)), grad.contiguous().numpy()
+    grad: Tensor, x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None, grad_x: Tensor
+) -> Tensor:
+    total, grad_weight, ends = ready(grad_x), torch.zeros_like(weight), ends_of(edge_index)
     start, reverse = _reversed(*ends, x.size(0))
+    given = (grad.contiguous().numpy(), ready(x).numpy(), weight.contiguous().numpy(), _groups(x, group))
+    sums = (total.numpy(), grad_weight.numpy())
     if start.size:
-        _sum_by_rows(of_edges, rows.numpy(), start, ends[1], reverse, grad_x.numpy())
+        _backward_by_rows(*given, start, ends[1], reverse, *sums)
     else:
-        _sum_by_edges(of_edges, rows.numpy(), *ends, grad_x.zero_().numpy())
-    given = (rows.numpy(), weight.contiguous().numpy(), _groups(x, group))
-    _distance_backward(*given, grad_x.numpy(), grad_weight.numpy())
-    return grad_x.to(x.dtype), grad_weight
+        _backward_by_edges(*given, *ends, *sums)
+    if total is not grad_x:
+        grad_x.copy_(total)
+    return grad_weight
 
 
 def edge_moments(x: Tensor, edge_index: Tensor, counted: Tensor, group: Tensor | None, num_groups: int) -> Tensor:
@@ -100,49 +101,48 @@ def _distance(x, source, target, reverse, weight, group, distance):
 
 
 @fast
-def _sum_by_rows(grad, x, start, target, reverse, sums):
-    """Each row's sum of its edges' gradients times differences, both directions of an edge together."""
+def _backward_by_rows(grad, x, weight, group, start, target, reverse, grad_x, grad_weight):
+    """Row i's sum s_i of gradients times differences, both directions of an edge together, gives its gradient 2 w s_i,
+    and that of w is Σ x_i s_i. The s_i of a group sum up to zero, so that what its rows have in common can be left out.
+    """
+    sums, first = np.empty(x.shape[1], x.dtype), np.full(weight.shape[0], -1)
+    two = x.dtype.type(2)  # an integer would make it float64
     for i in range(x.shape[0]):
-        row, total = x[i], sums[i]
         if start[i] == start[i + 1]:
-            total[:] = 0
+            continue
+        row = x[i]
+        sums[:] = 0
         for e in range(start[i], start[i + 1]):
             other, of_pair = x[target[e]], grad[e] + grad[reverse[e]]
-            if e == start[i]:
-                for c in range(row.size):
-                    total[c] = of_pair * (row[c] - other[c])
-            else:
-                for c in range(row.size):
-                    total[c] += of_pair * (row[c] - other[c])
-
-
-@fast
-def _sum_by_edges(grad, x, source, target, sums):
-    """The same for edges in any order. With more arrays, it would not vectorise."""
-    for e in range(source.size):
-        row, other = x[source[e]], x[target[e]]
-        sum_row, sum_other, of_edge = sums[source[e]], sums[target[e]], grad[e]
-        for c in range(row.size):
-            share = of_edge * (row[c] - other[c])
-            sum_row[c] += share
-            sum_other[c] -= share
-
-
-@fast
-def _distance_backward(x, weight, group, grad_x, grad_weight):
-    """From these sums s_i: the gradient of x_i is 2 w s_i, and that of w is Σ x_i s_i. The s_i of a group sum up to
-    zero, so that what its rows have in common can be left out.
-    """
-    first = np.full(weight.shape[0], -1)
-    for i in range(x.shape[0]):
+            for c in range(row.size):
+                sums[c] += of_pair * (row[c] - other[c])
         if first[group[i]] < 0:
             first[group[i]] = i
-        row, sums, factor, of_group = x[i], grad_x[i], weight[group[i]], grad_weight[group[i]]
-        common = x[first[group[i]]]
+        common, factor, of_group, out = x[first[group[i]]], weight[group[i]], grad_weight[group[i]], grad_x[i]
         for c in range(row.size):
             of_group[c] += (row[c] - common[c]) * sums[c]
         for c in range(row.size):
-            sums[c] *= 2 * factor[c]
+            out[c] += two * factor[c] * sums[c]
+
+
+@fast
+def _backward_by_edges(grad, x, weight, group, source, target, grad_x, grad_weight):
+    """The same for edges in any order."""
+    difference, two = np.empty(x.shape[1], x.dtype), x.dtype.type(2)
+    for e in range(source.size):
+        row, other, of_edge = x[source[e]], x[target[e]], grad[e]
+        factor, of_group = weight[group[source[e]]], grad_weight[group[source[e]]]
+        for c in range(row.size):
+            difference[c] = row[c] - other[c]
+        for c in range(row.size):
+            of_group[c] += of_edge * difference[c] * difference[c]
+        for c in range(row.size):
+            difference[c] *= two * of_edge * factor[c]
+        of_row, of_other = grad_x[source[e]], grad_x[target[e]]
+        for c in range(row.size):
+            of_row[c] += difference[c]
+        for c in range(row.size):
+            of_other[c] -= difference[c]
 
 
 @fast

@@ -19,20 +19,22 @@ def edge_distance(x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor |
 
 
 def edge_distance_backward(
-    grad: Tensor, x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None
-) -> tuple[Tensor, Tensor]:
+    grad: Tensor, x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None, grad_x: Tensor
+) -> Tensor:
     if torch.are_deterministic_algorithms_enabled():
-        return _torch.edge_distance_backward(grad, x, edge_index, weight, group)
+        return _torch.edge_distance_backward(grad, x, edge_index, weight, group, grad_x)
     (edges, stride), grad_weight = strided(edge_index), torch.zeros_like(weight)
-    grad_x = torch.zeros(x.shape, dtype=weight.dtype, device=x.device)
+    total = grad_x.to(weight.dtype).contiguous()  # itself, but for half precision
     if grad.numel():
         (num_tiles, columns), tile = tiles(grad.numel(), x)
         programs = min(num_tiles, PROGRAMS)
         groups, grouped = _groups(edges, group)
-        given = (grad.contiguous(), x.contiguous(), edges, stride, weight.contiguous(), groups, grad_x, grad_weight)
+        given = (grad.contiguous(), x.contiguous(), edges, stride, weight.contiguous(), groups, total, grad_weight)
         sizes = (grad.numel(), x.size(0), num_tiles, programs)
         launch(kernels.edge_distance_backward, (programs, columns), *given, *sizes, **grouped, **tile)
-    return grad_x.to(x.dtype), grad_weight
+    if total is not grad_x:
+        grad_x.copy_(total)
+    return grad_weight
 
 
 def edge_moments(x: Tensor, edge_index: Tensor, counted: Tensor, group: Tensor | None, num_groups: int) -> Tensor:

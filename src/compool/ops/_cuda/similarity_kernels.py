@@ -63,7 +63,7 @@ def edge_distance_backward(
     grad, x, edge_index, stride, weight, group, grad_x, grad_weight, E, N, TILES, PROGRAMS,
     GROUPED: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """`grad_x` and `grad_weight` come in as zeros."""
+    """Adds to `grad_x`; `grad_weight` comes in as zeros."""
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     dtype = weight.dtype.element_ty
     total = tl.zeros([COLUMNS], dtype=dtype)
