@@ -20,11 +20,13 @@ browser:
 	apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; } || \
 	echo "no Chromium here: the tests that need it will be skipped"
 
-# Two tests at a time, of one thread each: many of them wait for processes that they start. Those of Ray come after: it
-# starts and ends processes by itself, and ended one of the two once
+# Two tests at a time, of one thread each: many of them wait for processes that they start. Those of Ray run beside them in
+# a session of their own: Ray starts and ends processes by itself, and ended one of the two once
 test: .venv/installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/integrations/test_ray.py
-	$(BIN)/python -m pytest tests/integrations/test_ray.py
+	@mkdir -p out
+	@setsid $(BIN)/python -m pytest tests/integrations/test_ray.py > out/test-ray.txt 2>&1 & ray=$$!; \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/integrations/test_ray.py; status=$$?; \
+	wait $$ray || status=1; cat out/test-ray.txt; exit $$status
 
 test-gpu: .venv/installed
 	$(BIN)/python -m pytest -m gpu
