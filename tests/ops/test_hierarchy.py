@@ -52,7 +52,7 @@ def test_thresholds_equal_connected_components(graph: Graph, given_levels: list[
     for column, threshold in enumerate(LEVELS):
         parts = components(edge_index, score > threshold, num_nodes)
         assert levels.at(threshold).tolist() == parts.cluster.tolist()
-        assert together[column] == parts.number
+        assert together[column] == parts.num_supernodes
         expected = torch.bincount(graph.batch[parts.first], minlength=counts.size(0)).tolist()
         assert counts[:, column].tolist() == expected
 
@@ -66,7 +66,7 @@ def test_merges_name_supernodes_by_their_first_members(graph: Graph, given_level
         assert into < absorbed
         assert {into, absorbed} <= set(first.tolist())
         first[first == absorbed] = into
-        merged = components(levels.edge_index, levels.score > limit, num_nodes).number
+        merged = components(levels.edge_index, levels.score > limit, num_nodes).num_supernodes
         assert len(set(first.tolist())) <= merged  # this edge, and those of equal scores before it
     parts = components(edge_index, torch.ones_like(score, dtype=torch.bool), num_nodes)
     assert first.tolist() == parts.first[parts.cluster].tolist()

@@ -60,7 +60,7 @@ def test_graded_weights_supernode_by_supernode(seed: int, num_nodes: int, num_ed
     parts = ops.components(edge_index, merged, num_nodes)
     positions = graded.forest(grade, edge_index, merged, num_nodes)
     ordered, tree_ptr = graded._by_supernode(positions, edge_index, parts)
-    assert tree_ptr.diff().tolist() == (ops.count_members(parts.cluster, parts.number) - 1).tolist()
+    assert tree_ptr.diff().tolist() == (ops.count_members(parts.cluster, parts.num_supernodes) - 1).tolist()
     assert parts.cluster[edge_index[0, ordered]].tolist() == sorted(parts.cluster[edge_index[0, ordered]].tolist())
     weight = graded.tree_shares(grade[ordered], edge_index[:, ordered], num_nodes, tree_ptr)
     torch.testing.assert_close(weight, ops.graded_weight(grade, edge_index, merged, num_nodes))

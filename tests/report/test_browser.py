@@ -327,7 +327,7 @@ def test_a_score_on_the_threshold_does_not_merge(browser: Browser, tmp_path: Pat
             "(() => { const slider = document.getElementById('threshold');"
             f" slider.value = {threshold}; slider.dispatchEvent(new Event('input')); }})()"
         )
-        expected = ops.coarsen(level.edge_score, level.edge_index, 60, threshold).parts.number
+        expected = ops.coarsen(level.edge_score, level.edge_index, 60, threshold).parts.num_supernodes
         assert int(browser.run("document.getElementById('after').dataset.supernodes")) == expected
 
 
@@ -400,7 +400,7 @@ def test_ticks_and_the_score_under_the_pointer(browser: Browser, tmp_path: Path)
     assert f"score 0.00\n{above} of {level.edge_score.numel()} directed edges score higher" in text.replace(
         "−0.00", "0.00"
     )
-    supernodes = ops.coarsen(level.edge_score, level.edge_index, 60, 0.0).parts.number
+    supernodes = ops.coarsen(level.edge_score, level.edge_index, 60, 0.0).parts.num_supernodes
     assert f"{supernodes} supernodes at this threshold" in text
 
 

@@ -161,7 +161,7 @@ class ComponentPooling(EdgeScorer):
         if self.reduce != "score":
             reduce = "mean" if self._per_member and self.reduce == "sum" else self.reduce
             weight = self._node_weight(edge_score, edge_index, coarse, reduce)
-            x = ops.row_sum(x, weight, None, coarse.parts.cluster, coarse.parts.number, coarse.parts.alone)
+            x = ops.row_sum(x, weight, None, coarse.parts.cluster, coarse.parts.num_supernodes, coarse.parts.alone)
         elif self.weights == "merged":
             x = ops.merge(x, edge_score, edge_index, coarse.merged, coarse.parts, self._per_member)
         else:
@@ -208,7 +208,7 @@ class ComponentPooling(EdgeScorer):
         edge_score, _ = self._score(x, edge_index, edge_attr, self.dropout if self.training else 0.0, batch)
         coarse = self._coarsen(edge_score, edge_index, x.size(0), batch)
         weight = self._node_weight(edge_score, edge_index, coarse, self.reduce)
-        return Assigned(coarse.parts.cluster, weight, coarse.parts.number, edge_score)
+        return Assigned(coarse.parts.cluster, weight, coarse.parts.num_supernodes, edge_score)
 
     def _node_weight(self, edge_score: Tensor, edge_index: Tensor, coarse: ops.Coarse, reduce: str) -> Tensor:
         """How much each node counts in its supernode [N]."""
@@ -220,7 +220,7 @@ class ComponentPooling(EdgeScorer):
             return ops.graded_weight(edge_score, edge_index, coarse.merged, cluster.size(0), *limits, coarse.parts)
         if reduce == "sum":
             return edge_score.new_ones(cluster.size(0))
-        size = ops.count_members(cluster, coarse.parts.number)
+        size = ops.count_members(cluster, coarse.parts.num_supernodes)
         return size.to(edge_score.dtype).reciprocal().index_select(0, cluster)
 
     def pool_data(self, data: "Data") -> "Data":

@@ -61,18 +61,21 @@ class Similarity(torch.nn.Module):
     def term_and_pass(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
         """The term of each edge, and the `x` that what follows must use so that its gradients meet in one place."""
         dtype = torch.promote_types(x.dtype, torch.float32)
-        counted = share = None
-        if self.training:
+        if not self.training:
+            distance, x = distance_and_pass(x, edge_index, self._weight(dtype))
+        else:
             counted = ops.select(x.new_zeros(edge_index.size(1)), edge_index, x.size(0), 0.0).counted
-            has_edges = counted.any()  # a batch without changes nothing
+            has_edges = counted.any()  # a batch without edges changes nothing
             self.num_batches_tracked += has_edges
             share = moving_share(self.num_batches_tracked).to(self.mean.dtype) * has_edges
             self.mean.lerp_(ops.edge_moments(x, edge_index, counted).to(self.mean.dtype), share)
-        weight = channel_weight(self.logit.to(dtype), self.mean.to(dtype))
-        distance, x = distance_and_pass(x, edge_index, weight)
-        if counted is not None:
+            distance, x = distance_and_pass(x, edge_index, self._weight(dtype))
             self.variance.lerp_(_variance(distance.detach(), counted).to(self.variance.dtype), share)
         return (1 - distance) * (self.variance.to(dtype) + EPSILON).rsqrt(), x
+
+    def _weight(self, dtype: torch.dtype) -> Tensor:
+        """What the squared differences of each channel are multiplied by [d]."""
+        return channel_weight(self.logit.to(dtype), self.mean.to(dtype))
 
 
 def moving_share(num_batches: Tensor) -> Tensor:

@@ -159,9 +159,9 @@ def merge_pairs_backward(grad: Tensor, x: Tensor, supernode_score: Tensor, clust
     return (rows * score[cluster].unsqueeze(1)).to(x.dtype), grad_score
 
 
-def fold_key(key: Tensor, number: Tensor | None, plus: int) -> Tensor:
+def fold_key(key: Tensor, index: Tensor | None, plus: int) -> Tensor:
     bits = key * -4417276706812531889 + (plus + 1)
-    bits = (bits if number is None else bits + number) * -7046029254386353131  # odd; then SplitMix64's finaliser
+    bits = (bits if index is None else bits + index) * -7046029254386353131  # odd; then SplitMix64's finaliser
     bits = (bits ^ ((bits >> 30) & 0x3FFFFFFFF)) * -4658895280553007687
     bits = (bits ^ ((bits >> 27) & 0x1FFFFFFFFF)) * -7723592293110705685
     return bits ^ ((bits >> 31) & 0x1FFFFFFFF)

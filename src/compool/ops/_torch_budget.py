@@ -22,13 +22,13 @@ def top(edge_score: Tensor, edge_index: Tensor, candidate: Tensor, batch: Tensor
     graph = torch.zeros_like(source) if batch is None else torch.searchsorted(batch, batch)[source]
     size = torch.zeros(1 if batch is None else batch.size(0), dtype=torch.long, device=source.device)
     size.index_add_(0, graph, candidate.long())
-    number = least(quantile, size)
+    num_lowest = least(quantile, size)
     order = torch.argsort(edge_score, stable=True)
     home = graph.masked_fill(~candidate, size.size(0))  # others last
     order = order[torch.argsort(home[order], stable=True)]  # by graph, then by score
-    highest_low = size.cumsum(0) - size + number - 1
+    highest_low = size.cumsum(0) - size + num_lowest - 1
     limit = edge_score[order[highest_low.clamp(0, order.size(0) - 1)]]
-    return candidate & ((number == 0)[graph] | (edge_score > limit[graph]))
+    return candidate & ((num_lowest == 0)[graph] | (edge_score > limit[graph]))
 
 
 def forest(weight: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nodes: int) -> Tensor:
@@ -49,9 +49,9 @@ def _accept(order: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nod
     """Each round, a component takes its best edge (Borůvka). With a bound on sizes, only an edge that is the best of
     both of its components: nothing that is still to come can then change whether it fits.
     """
-    (source, target), number = edge_index.long(), order.size(0)
+    (source, target), num_edges = edge_index.long(), order.size(0)
     rank = torch.empty_like(order)
-    rank[order] = torch.arange(number, device=rank.device)
+    rank[order] = torch.arange(num_edges, device=rank.device)
     accepted = torch.zeros_like(order, dtype=torch.bool)
     cluster = torch.arange(num_nodes, device=rank.device)
     left = order if candidate is None else candidate.nonzero().squeeze(1)
@@ -61,10 +61,11 @@ def _accept(order: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nod
         fits = (u != v) & (size[u] + size[v] <= max_size)
         left, u, v = left[fits], u[fits], v[fits]
         mine = rank[left]
-        best = torch.full_like(cluster, number)
+        best = torch.full_like(cluster, num_edges)
         best.scatter_reduce_(0, u, mine, "amin").scatter_reduce_(0, v, mine, "amin")
-        one, two = best[u] == mine, best[v] == mine
-        accepted[left[one | two if max_size >= num_nodes else one & two]] = True
+        for_source, for_target = best[u] == mine, best[v] == mine
+        chosen = for_source | for_target if max_size >= num_nodes else for_source & for_target
+        accepted[left[chosen]] = True
         cluster, _, _ = kernels_for(edge_index).components(edge_index, accepted, num_nodes)
     return accepted
 
@@ -102,7 +103,7 @@ def first_of_each_graph(source: Tensor, num_nodes: int, batch: Tensor | None, sh
     graph = torch.searchsorted(batch, batch)
     size = torch.searchsorted(batch, batch, right=True) - graph
     home, order = torch.sort(graph[source], stable=True)
-    place = torch.arange(home.size(0), device=home.device) - torch.searchsorted(home, home)
+    position = torch.arange(home.size(0), device=home.device) - torch.searchsorted(home, home)
     kept = torch.zeros_like(home, dtype=torch.bool)
-    kept[order] = place < (size - least(share, size))[home]
+    kept[order] = position < (size - least(share, size))[home]
     return graph, kept

@@ -14,10 +14,10 @@ from compool.ops.select import Selection
 def _shape(
     edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None, self_loops: bool
 ) -> tuple[Tensor, ...]:
-    number = unknown_size(1 if num_nodes else 0)
+    num_supernodes = unknown_size(1 if num_nodes else 0)
     merged, counted = (edge_score.new_empty(edge_score.shape, dtype=torch.bool) for _ in range(2))
-    cluster, first = (edge_index.new_empty(size, dtype=torch.long) for size in (num_nodes, number))
-    graph = edge_index.new_empty(number, dtype=torch.long if batch is None else batch.dtype)
+    cluster, first = (edge_index.new_empty(size, dtype=torch.long) for size in (num_nodes, num_supernodes))
+    graph = edge_index.new_empty(num_supernodes, dtype=torch.long if batch is None else batch.dtype)
     alone = torch.empty_like(cluster, dtype=torch.bool)
     return merged, counted, cluster, first, alone, edge_index.new_empty(2, unknown_size()), graph
 
@@ -70,8 +70,8 @@ def coarsen(
         (tensor([0, 0, 1]), tensor([[0, 1],
                 [1, 0]]))
     """
-    found = _coarsen(edge_score.detach(), edge_index, num_nodes, threshold, batch, self_loops)
-    merged, counted, cluster, first, alone, edges, graph = found
+    outputs = _coarsen(edge_score.detach(), edge_index, num_nodes, threshold, batch, self_loops)
+    merged, counted, cluster, first, alone, edges, graph = outputs
     return Coarse(merged, counted, Components(cluster, first, alone), edges, graph)
 
 

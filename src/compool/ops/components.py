@@ -34,8 +34,8 @@ class Components(NamedTuple):
     """Mask [N] of the nodes that are a component by themselves: no merged edge touches them."""
 
     @property
-    def number(self) -> int:
-        """How many components there are, K."""
+    def num_supernodes(self) -> int:
+        """How many supernodes there are, K."""
         return self.first.size(0)
 
 
@@ -53,14 +53,15 @@ def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> Components
     return Components(*_components(edge_index, merged, num_nodes))
 
 
-def count_members(cluster: Tensor, number: int) -> Tensor:
-    """How many nodes each of `number` components has [K], int64.
+def count_members(cluster: Tensor, num_supernodes: int) -> Tensor:
+    """How many nodes each of the supernodes has [K], int64.
 
     Example:
-        >>> count_members(torch.tensor([0, 1, 0]), number=2)
+        >>> count_members(torch.tensor([0, 1, 0]), num_supernodes=2)
         tensor([2, 1])
     """
-    return torch.zeros(number, dtype=torch.long, device=cluster.device).index_add(0, cluster, torch.ones_like(cluster))
+    size = torch.zeros(num_supernodes, dtype=torch.long, device=cluster.device)
+    return size.index_add(0, cluster, torch.ones_like(cluster))
 
 
 def connected_components(edge_index: Tensor, num_nodes: int) -> Tensor:

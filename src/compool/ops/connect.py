@@ -39,4 +39,4 @@ def connect(
         tensor([[0, 1],
                 [1, 0]])
     """
-    return cast(Tensor, _connect(edge_index, parts.cluster, parts.number, self_loops, input_loops))
+    return cast(Tensor, _connect(edge_index, parts.cluster, parts.num_supernodes, self_loops, input_loops))

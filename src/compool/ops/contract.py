@@ -48,7 +48,7 @@ class Contraction(NamedTuple):
     """One member of each supernode [K]."""
 
     @property
-    def number(self) -> int:
+    def num_supernodes(self) -> int:
         """How many supernodes there are, K."""
         return self.first.size(0)
 
@@ -94,7 +94,7 @@ def merge_pairs(x: Tensor, edge_score: Tensor, edge_index: Tensor, parts: Contra
                 [5.]]), tensor([0.5000, 1.0000]))
     """
     pair = parts.cluster[edge_index[0, parts.chosen]]
-    supernode_score = edge_score.new_ones(parts.number).index_put((pair,), edge_score[parts.chosen])
+    supernode_score = edge_score.new_ones(parts.num_supernodes).index_put((pair,), edge_score[parts.chosen])
     return scale_pairs(x, supernode_score, parts.cluster), supernode_score.to(x.dtype)
 
 

@@ -39,8 +39,8 @@ def _reverse(edge_index: Tensor, num_nodes: int) -> Tensor:
     key, wanted = source * num_nodes + target, target * num_nodes + source
     places = torch.arange(key.size(0), device=key.device)
     ordered, order = torch.sort(key, stable=True)
-    at = torch.searchsorted(ordered, wanted).clamp(max=max(key.size(0) - 1, 0))
-    return torch.where(ordered[at] == wanted, order[at], places) if key.size(0) else places
+    position = torch.searchsorted(ordered, wanted).clamp(max=max(key.size(0) - 1, 0))
+    return torch.where(ordered[position] == wanted, order[position], places) if key.size(0) else places
 
 
 def connect_features(
@@ -69,14 +69,14 @@ def connect_features(
         >>> connect_features(torch.tensor([[7.0], [1.0], [2.0]]), edge_index, every, parts, coarse)
         tensor([[3.]])
     """
-    number, rows = parts.number, coarse.size(1)
-    key = coarse[0].long() * number + coarse[1]  # ascending, as coarse edges are sorted
+    num_supernodes, rows = parts.num_supernodes, coarse.size(1)
+    key = coarse[0].long() * num_supernodes + coarse[1]  # ascending, as coarse edges are sorted
     source, target = parts.cluster[edge_index[0]], parts.cluster[edge_index[1]]
-    mine = source * number + target
+    mine = source * num_supernodes + target
     row = torch.searchsorted(key, mine)
     # Edges that are in no coarse edge go to a last row, which is cut off
-    at = torch.cat([key, key.new_full((1,), -1)])[row]
-    row = torch.where(counted & (at == mine), row, rows)
+    key_of_row = torch.cat([key, key.new_full((1,), -1)])[row]
+    row = torch.where(counted & (key_of_row == mine), row, rows)
     wide = edge_attr.to(torch.promote_types(edge_attr.dtype, torch.float32))
     flat = wide.reshape(wide.size(0), math.prod(wide.shape[1:]))
     out = flat.new_zeros(rows + 1, flat.size(1))

@@ -118,7 +118,7 @@ def _by_supernode(positions: Tensor, edge_index: Tensor, parts: Components) -> t
     """
     source = edge_index[0].index_select(0, positions)
     supernode, order = parts.cluster.index_select(0, source).sort(stable=True)
-    tree_ptr = torch.searchsorted(supernode, torch.arange(parts.number + 1, device=supernode.device))
+    tree_ptr = torch.searchsorted(supernode, torch.arange(parts.num_supernodes + 1, device=supernode.device))
     if not torch.compiler.is_compiling() and positions.numel() and int(tree_ptr.diff().max()) > LARGE_TREE:
         return positions, None
     return positions.index_select(0, order), tree_ptr

@@ -152,9 +152,9 @@ def merge(
                 [5.0000]])
     """
     weight = node_weight(edge_score, edge_index, merged, parts)
-    out = row_sum(x, weight, None, parts.cluster, parts.number, parts.alone, wide or per_member)
+    out = row_sum(x, weight, None, parts.cluster, parts.num_supernodes, parts.alone, wide or per_member)
     if per_member:
-        out = out / count_members(parts.cluster, parts.number).unsqueeze(1)
+        out = out / count_members(parts.cluster, parts.num_supernodes).unsqueeze(1)
     return out if wide else out.to(x.dtype)
 
 
@@ -202,5 +202,5 @@ def merge_all(
     source, target = (torch.cat([end.long(), own]) for end in edge_index)
     weight, target = torch.cat([weight, share]), parts.cluster[target]
     if per_member:
-        weight = weight / count_members(parts.cluster, parts.number)[target]
-    return row_sum(x, weight, source, target, parts.number)
+        weight = weight / count_members(parts.cluster, parts.num_supernodes)[target]
+    return row_sum(x, weight, source, target, parts.num_supernodes)

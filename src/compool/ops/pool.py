@@ -26,11 +26,11 @@ def _shape(
     self_loops: bool,
     ratio: float | None,
 ) -> tuple[Tensor, ...]:
-    number = unknown_size(1 if x.size(0) else 0)  # at least one, so that what follows may take a maximum
-    out, weight = halves.new_empty(number, x.size(1)), halves.new_empty(x.size(0))
+    num_supernodes = unknown_size(1 if x.size(0) else 0)  # at least one, so that what follows may take a maximum
+    out, weight = halves.new_empty(num_supernodes, x.size(1)), halves.new_empty(x.size(0))
     edge_score = halves.new_empty(edge_index.size(1))
     cluster = edge_index.new_empty(x.size(0), dtype=torch.long)
-    graph = edge_index.new_empty(number, dtype=torch.long if batch is None else batch.dtype)
+    graph = edge_index.new_empty(num_supernodes, dtype=torch.long if batch is None else batch.dtype)
     merged = torch.empty_like(edge_score, dtype=torch.bool)
     return out, edge_score, cluster, edge_index.new_empty(2, unknown_size()), graph, merged, weight
 
@@ -72,8 +72,8 @@ class _Pool(torch.autograd.Function):
         ratio: float | None,
         wide: bool,
     ) -> tuple[Tensor, ...]:
-        found = _pool(x, halves, bias, edge_index, batch, activation, threshold, self_loops, ratio)
-        out, edge_score, cluster, edges, graph, merged, weight = found
+        outputs = _pool(x, halves, bias, edge_index, batch, activation, threshold, self_loops, ratio)
+        out, edge_score, cluster, edges, graph, merged, weight = outputs
         ctx.activation = activation
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(cluster, edges, graph)

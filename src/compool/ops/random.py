@@ -8,23 +8,23 @@ from torch import Tensor
 from compool.ops._dispatch import operator
 
 _fold = operator(
-    "fold_key(Tensor key, Tensor? number, SymInt plus) -> Tensor",
-    lambda key, number, plus: key.new_empty(
-        key.shape if number is None else torch.broadcast_shapes(key.shape, number.shape)
+    "fold_key(Tensor key, Tensor? index, SymInt plus) -> Tensor",
+    lambda key, index, plus: key.new_empty(
+        key.shape if index is None else torch.broadcast_shapes(key.shape, index.shape)
     ),
     lambda kernels: kernels.fold_key,
 )
 
 
-def fold(key: Tensor, number: int | Tensor) -> Tensor:
-    """Keys for the `number`-th use of each key: as good as new ones, and always the same.
+def fold(key: Tensor, index: int | Tensor) -> Tensor:
+    """Keys for the `index`-th use of each key: as good as new ones, and always the same.
 
     Example:
         >>> key = torch.tensor([1, 2])
         >>> fold(key, 0).tolist() == fold(key, 0).tolist() != fold(key, 1).tolist()
         True
     """
-    given = (number, 0) if isinstance(number, Tensor) else (None, number)
+    given = (index, 0) if isinstance(index, Tensor) else (None, index)
     return cast(Tensor, _fold(key, *given))
 
 

@@ -34,9 +34,7 @@ class _Distance(torch.autograd.Function):
     """The distances, and `x` once more, so that gradients of `x` meet in one tensor: see `score._Score`."""
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(x, edge_index, weight, group)
         ctx.set_materialize_grads(False)
         return cast(Tensor, _distance(x, edge_index, weight, group)), x.view_as(x)
@@ -55,9 +53,7 @@ class _Distance(torch.autograd.Function):
         return grad_x, None, grad_weight, None
 
 
-def _distance_and_pass(
-    edge_index: Tensor, group: Tensor | None, x: Tensor, weight: Tensor
-) -> tuple[Tensor, Tensor]:
+def _distance_and_pass(edge_index: Tensor, group: Tensor | None, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     return _torch.edge_distance(x, edge_index, weight, group), x.view_as(x)
 
 

@@ -90,7 +90,7 @@ class StackedComponentPooling(_Scorer):
         parts = coarse.parts
         if self.reduce != "score":
             weight = self._node_weight(edge_score, union, coarse.merged, parts)
-            x = ops.row_sum(x, weight, None, parts.cluster, parts.number, parts.alone)
+            x = ops.row_sum(x, weight, None, parts.cluster, parts.num_supernodes, parts.alone)
         elif self.weights == "merged":
             x = ops.merge(x, edge_score, union.edge_index, coarse.merged, parts)
         else:
@@ -127,7 +127,7 @@ class StackedComponentPooling(_Scorer):
         if self.reduce == "sum":
             return torch.ones_like(parts.cluster, dtype=edge_score.dtype)
         if self.reduce == "mean":
-            size = ops.count_members(parts.cluster, parts.number)
+            size = ops.count_members(parts.cluster, parts.num_supernodes)
             return size.to(edge_score.dtype).reciprocal().index_select(0, parts.cluster)
         threshold = self.threshold.to(edge_score.dtype)[union.edge_replica]
         grade = (edge_score - threshold) / (self.top - threshold)

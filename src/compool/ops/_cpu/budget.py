@@ -20,13 +20,13 @@ def top(edge_score: Tensor, edge_index: Tensor, candidate: Tensor, batch: Tensor
     graph, _ = _graphs(batch, num_nodes if batch is None else batch.numel())
     size = np.zeros_like(graph)
     loops.count_edges(source, mask, graph, size)
-    number, limit, merged = (
+    num_lowest, limit, merged = (
         least(quantile, torch.from_numpy(size)).numpy(),
         np.empty(graph.size, score.dtype),
         torch.empty_like(candidate),
     )
-    loops.lowest(descending(edge_score), source, score, mask, graph, number.copy(), limit)
-    loops.merge_above(source, score, mask, graph, number, limit, merged.numpy())
+    loops.lowest(descending(edge_score), source, score, mask, graph, num_lowest.copy(), limit)
+    loops.merge_above(source, score, mask, graph, num_lowest, limit, merged.numpy())
     return merged
 
 

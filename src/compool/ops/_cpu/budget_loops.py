@@ -44,23 +44,23 @@ def count_edges(source, candidate, graph, size):
 
 
 @exact
-def lowest(order, source, score, candidate, graph, number, limit):
-    """The highest of the `number` lowest scores of each graph, which counts down, from the order of scores."""
+def lowest(order, source, score, candidate, graph, num_lowest, limit):
+    """The highest of the `num_lowest` lowest scores of each graph, which counts down, from the order of scores."""
     for i in range(order.size - 1, -1, -1):
         e = order[i]
         if candidate[e]:
             home = graph[source[e]]
-            number[home] -= 1
-            if number[home] == 0:
+            num_lowest[home] -= 1
+            if num_lowest[home] == 0:
                 limit[home] = score[e]
 
 
 @exact
-def merge_above(source, score, candidate, graph, number, limit, merged):
-    """Which candidates score above the limit of their graph; there is none where `number` was 0."""
+def merge_above(source, score, candidate, graph, num_lowest, limit, merged):
+    """Which candidates score above the limit of their graph; there is none where `num_lowest` was 0."""
     for e in range(source.size):
         home = graph[source[e]]
-        merged[e] = candidate[e] & ((number[home] == 0) | (score[e] > limit[home]))
+        merged[e] = candidate[e] & ((num_lowest[home] == 0) | (score[e] > limit[home]))
 
 
 @fast

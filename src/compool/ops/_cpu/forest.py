@@ -20,11 +20,11 @@ def forest(weight: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nod
     if weight.isnan().any():
         raise nan_weight(weight)
     source, target = ends_of(edge_index)
-    number, key = source.size, _short_key(weight)
-    mask = np.ones(number, np.bool_) if candidate is None else candidate.contiguous().numpy()
-    chosen, best = np.zeros(number, np.bool_), np.full(num_nodes, loops.NONE)
+    num_edges, key = source.size, _short_key(weight)
+    mask = np.ones(num_edges, np.bool_) if candidate is None else candidate.contiguous().numpy()
+    chosen, best = np.zeros(num_edges, np.bool_), np.full(num_nodes, loops.NONE)
     parent, label = np.arange(num_nodes, dtype=np.int32), np.empty(num_nodes, np.int32)
-    ends, position = (np.empty(number, np.int32), np.empty(number, np.int32)), np.empty(number, np.int32)
+    ends, position = (np.empty(num_edges, np.int32), np.empty(num_edges, np.int32)), np.empty(num_edges, np.int32)
 
     loops.offer(source, target, mask, key, best)
     loops.hook(source, target, np.empty(0, np.int32), best, parent, chosen)

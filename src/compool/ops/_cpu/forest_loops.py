@@ -34,16 +34,16 @@ def hook(source, target, position, best, parent, chosen):
 @fast
 def relabel(parent, label, best):
     """Number the parts, whose roots are their smallest members; all are again by themselves, without a best edge."""
-    number = 0
+    num_parts = 0
     for u in range(parent.size):
         if parent[u] == u:
-            label[u] = number
-            number += 1
+            label[u] = num_parts
+            num_parts += 1
         else:
             label[u] = label[parent[u]]
-    for part in range(number):
+    for part in range(num_parts):
         parent[part], best[part] = part, NONE
-    return number
+    return num_parts
 
 
 @fast
@@ -62,10 +62,10 @@ def contract_first(source, target, mask, key, label, best, to_source, to_target,
 
 
 @fast
-def contract(source, target, position, number, key, label, best):
+def contract(source, target, position, num_edges, key, label, best):
     """The same once more, in place."""
     m = 0
-    for i in range(number):
+    for i in range(num_edges):
         u, v, e = label[source[i]], label[target[i]], position[i]
         keep = u != v
         source[m], target[m], position[m] = u, v, e

@@ -142,19 +142,19 @@ def components(source, target, merged, parent, cluster, first, alone):
                 parent[v] = u
             else:
                 parent[u] = v
-    number = 0
+    num_components = 0
     for u in range(parent.size):
         root = parent[u] == u
         alone[u] = root
         if root:
-            cluster[u] = number
-            first[number] = u
-            number += 1
+            cluster[u] = num_components
+            first[num_components] = u
+            num_components += 1
         else:
             k = cluster[parent[u]]
             cluster[u] = k
             alone[first[k]] = False
-    return number
+    return num_components
 
 
 @fast
@@ -237,13 +237,13 @@ def contract(order, source, target, cluster, chosen, first):
             chosen[contracted] = e
             first[contracted] = u
             contracted += 1
-    number = contracted
+    num_supernodes = contracted
     for i in range(cluster.size):
         if cluster[i] < 0:
-            cluster[i] = number
-            first[number] = i
-            number += 1
-    return contracted, number
+            cluster[i] = num_supernodes
+            first[num_supernodes] = i
+            num_supernodes += 1
+    return contracted, num_supernodes
 
 
 @fast
@@ -305,8 +305,8 @@ def connect_rows(source, target, cluster, self_loops, input_loops, start, row, s
     for k in range(length.size):
         fill = low = start[k]
         ordered = True
-        for at in range(low, low + length[k]):
-            m = row[at]
+        for i in range(low, low + length[k]):
+            m = row[i]
             if seen[m] != k + 1:
                 seen[m] = k + 1
                 ordered = ordered and (fill == low or row[fill - 1] < m)
@@ -315,8 +315,8 @@ def connect_rows(source, target, cluster, self_loops, input_loops, start, row, s
         if not ordered and fill - low > 64:
             row[low:fill].sort()
         elif not ordered:  # by insertion, which beats the call of a sort for a few
-            for at in range(low + 1, fill):
-                m, to = row[at], at
+            for i in range(low + 1, fill):
+                m, to = row[i], i
                 while to > low and row[to - 1] > m:
                     row[to] = row[to - 1]
                     to -= 1
@@ -330,7 +330,7 @@ def connect_rows(source, target, cluster, self_loops, input_loops, start, row, s
 def connect_fill(start, row, length, out):
     fill = 0
     for k in range(length.size):
-        for at in range(start[k], start[k] + length[k]):
+        for i in range(start[k], start[k] + length[k]):
             out[0, fill] = k
-            out[1, fill] = row[at]
+            out[1, fill] = row[i]
             fill += 1

@@ -32,12 +32,12 @@ def descending(values: Tensor) -> NDArray[np.int64]:
 
 def ascending(key: NDArray[np.signedinteger], positions: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
     """Positions, by default all, by their keys, lowest first; of equal keys, in the order in which they are given."""
-    number = key.size if positions is None else positions.size
+    size = key.size if positions is None else positions.size
     positions = np.empty(0, np.int64) if positions is None else positions
-    counts, scratch = np.empty((3, 2048), np.int64), np.empty(number, np.int64)
+    counts, scratch = np.empty((3, 2048), np.int64), np.empty(size, np.int64)
     halves = (0, 1) if key.itemsize == 8 else (1,)
     for half in halves:  # the lower half first, as each sort keeps the order of equal ones
-        packed = np.empty(number, np.int64)
+        packed = np.empty(size, np.int64)
         loops.pack(key, half, positions, packed)
         positions = loops.sort_packed(packed, scratch, counts)
         positions &= 0xFFFFFFFF

@@ -32,31 +32,31 @@ def forest(weight: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nod
     parent = torch.arange(num_nodes, dtype=torch.int32, device=device)
     above = torch.empty_like(parent)
     best = torch.full((num_nodes,), kernels.NO_OFFER.value, dtype=torch.long, device=device)
-    place = torch.full_like(parent, kernels.NO_PLACE.value) if wide else parent
+    position = torch.full_like(parent, kernels.NO_POSITION.value) if wide else parent
     chosen = torch.empty_like(best)
     listed, left, step = [parent, parent], edges.size(1), 0
     while left:
         if step in (1, 2):  # the first round that writes a list, and the first that reads one
             listed[step % 2] = parent.new_empty(left)
         options = {"LISTED": step > 1, "MASKED": candidate is not None, "WIDE": wide, "BLOCK": EDGES}
-        given = (weight, edges, stride, mask, parent, best, place, listed[(step + 1) % 2], listed[step % 2])
+        given = (weight, edges, stride, mask, parent, best, position, listed[(step + 1) % 2], listed[step % 2])
         to = (flags[step + 1], flags, left, num_nodes)
         launch(kernels.offer_edges, over(left, EDGES), *given, *to, KEEP=step > 0, TIES=False, **options)
         if wide:
             launch(kernels.offer_edges, over(left, EDGES), *given, *to, KEEP=False, TIES=True, **options)
-        nodes = (edges, stride, parent, best, place, above, chosen, flags, num_nodes)
+        nodes = (edges, stride, parent, best, position, above, chosen, flags, num_nodes)
         launch(kernels.hook_best, over(num_nodes, NODES), *nodes, WIDE=wide, BLOCK=NODES)
-        launch(kernels.settle, over(num_nodes, NODES), above, best, place, num_nodes, WIDE=wide, BLOCK=NODES)
+        launch(kernels.settle, over(num_nodes, NODES), above, best, position, num_nodes, WIDE=wide, BLOCK=NODES)
         parent, above = above, parent
         if step > 0:
-            found = flags.tolist()
-            left = found[step + 1][0]
+            counts = flags.tolist()
+            left = counts[step + 1][0]
         step += 1
-    if found[0][RANGE.value]:
+    if counts[0][RANGE.value]:
         check_range(edge_index, num_nodes)
-    if found[0][NAN.value]:
+    if counts[0][NAN.value]:
         raise nan_weight(weight)
-    chosen = chosen[: found[0][NUMBER.value]].sort().values
+    chosen = chosen[: counts[0][NUMBER.value]].sort().values
     if not wide:
         return chosen & 0x7FFFFFFF
     order = (weight[chosen] + 0).argsort(descending=True, stable=True)  # + 0, as −0 is 0

@@ -2,7 +2,7 @@
 
 Every component is a star: `parent` is its root, for all nodes. `best` holds at roots the best offer so far. An offer is
 a number that is the lower, the heavier an edge is, and of equal weights the earlier: 32 bits of the weight, 32 of the
-edge's position. WIDE weights have 64 bits by themselves; then a second pass over the edges finds in `place` the
+edge's position. WIDE weights have 64 bits by themselves; then a second pass over the edges finds in `position` the
 first of the best. Other constants as in `kernels`.
 """
 
@@ -12,7 +12,7 @@ import triton.language as tl
 from compool.ops._cuda.kernels import NAN, NUMBER, RANGE, _raise, size_free
 
 NO_OFFER = tl.constexpr(2**63 - 1)
-NO_PLACE = tl.constexpr(2**31 - 1)
+NO_POSITION = tl.constexpr(2**31 - 1)
 
 
 @triton.jit
@@ -33,7 +33,7 @@ def _order_key(weight):
 
 @size_free
 def offer_edges(
-    weight, edge_index, stride, candidate, parent, best, place, ids, kept, left, flags, E, N,
+    weight, edge_index, stride, candidate, parent, best, position, ids, kept, left, flags, E, N,
     LISTED: tl.constexpr, KEEP: tl.constexpr, MASKED: tl.constexpr, WIDE: tl.constexpr, TIES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -67,8 +67,8 @@ def offer_edges(
     if TIES:
         first_a = active & (key == tl.load(best + a, mask=active, other=0))
         first_b = active & (key == tl.load(best + b, mask=active, other=0))
-        tl.atomic_min(place + a, e.to(tl.int32), mask=first_a, sem="relaxed")
-        tl.atomic_min(place + b, e.to(tl.int32), mask=first_b, sem="relaxed")
+        tl.atomic_min(position + a, e.to(tl.int32), mask=first_a, sem="relaxed")
+        tl.atomic_min(position + b, e.to(tl.int32), mask=first_b, sem="relaxed")
     else:
         offer = key if WIDE else (key << 32) | e
         there_a = tl.load(best + a, mask=active, other=0, cache_modifier=".cg")
@@ -78,13 +78,13 @@ def offer_edges(
         if KEEP:
             ones = active.to(tl.int32)
             total = tl.sum(ones, 0)
-            at = tl.atomic_add(left, total, sem="relaxed") + tl.cumsum(ones, 0) - 1
-            tl.store(kept + at, e.to(tl.int32), mask=active)
+            slot = tl.atomic_add(left, total, sem="relaxed") + tl.cumsum(ones, 0) - 1
+            tl.store(kept + slot, e.to(tl.int32), mask=active)
 
 
 @size_free
 def hook_best(
-    edge_index, stride, parent, best, place, above, chosen, flags, N, WIDE: tl.constexpr, BLOCK: tl.constexpr
+    edge_index, stride, parent, best, position, above, chosen, flags, N, WIDE: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
     """Each component with an offer hooks to the one at the edge's other end, written to `above`, and the offer is
     `chosen`, or the edge if WIDE. Where an edge is the best of both its ends, the smaller root stays.
@@ -94,8 +94,8 @@ def hook_best(
     p = tl.load(parent + i, mask=inside, other=-1)
     root = inside & (p == i)
     if WIDE:
-        mine = tl.load(place + i, mask=root, other=NO_PLACE).to(tl.int64)
-        some = root & (mine != NO_PLACE)
+        mine = tl.load(position + i, mask=root, other=NO_POSITION).to(tl.int64)
+        some = root & (mine != NO_POSITION)
         e = mine
     else:
         mine = tl.load(best + i, mask=root, other=NO_OFFER)
@@ -107,19 +107,19 @@ def hook_best(
     b = tl.load(parent + v, mask=some, other=0)
     other = tl.where(a == i, b, a)
     if WIDE:
-        theirs = tl.load(place + other, mask=some, other=0).to(tl.int64)
+        theirs = tl.load(position + other, mask=some, other=0).to(tl.int64)
     else:
         theirs = tl.load(best + other, mask=some, other=0)
     hooks = some & ((theirs != mine) | (other < i))
     tl.store(above + i, tl.where(hooks, other, p), mask=inside)
     ones = hooks.to(tl.int32)
     total = tl.sum(ones, 0)
-    at = tl.atomic_add(flags + NUMBER, total, sem="relaxed") + tl.cumsum(ones, 0) - 1
-    tl.store(chosen + at, mine, mask=hooks)
+    slot = tl.atomic_add(flags + NUMBER, total, sem="relaxed") + tl.cumsum(ones, 0) - 1
+    tl.store(chosen + slot, mine, mask=hooks)
 
 
 @size_free
-def settle(above, best, place, N, WIDE: tl.constexpr, BLOCK: tl.constexpr):
+def settle(above, best, position, N, WIDE: tl.constexpr, BLOCK: tl.constexpr):
     """Every node points at its root, as in `flatten`; nothing is offered any more."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = i < N
@@ -133,4 +133,4 @@ def settle(above, best, place, N, WIDE: tl.constexpr, BLOCK: tl.constexpr):
         moves = tl.sum((inside & (next_p != p)).to(tl.int32), 0)
     tl.store(best + i, tl.full([BLOCK], NO_OFFER, tl.int64), mask=inside)
     if WIDE:
-        tl.store(place + i, tl.full([BLOCK], NO_PLACE, tl.int32), mask=inside)
+        tl.store(position + i, tl.full([BLOCK], NO_POSITION, tl.int32), mask=inside)

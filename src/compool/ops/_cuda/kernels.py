@@ -60,9 +60,9 @@ def _start(i, parent, alone, batch, flags, N, HAS_BATCH: tl.constexpr):
     tl.store(parent + i, i, mask=inside)
     tl.store(alone + i, 1, mask=inside)
     if HAS_BATCH:
-        here = tl.load(batch + i, mask=inside, other=0)
+        graph = tl.load(batch + i, mask=inside, other=0)
         before = tl.load(batch + i - 1, mask=inside & (i > 0), other=0)  # so that a negative first one is noticed
-        _raise(flags, BATCH, inside & (here < before))
+        _raise(flags, BATCH, inside & (graph < before))
 
 
 @size_free
@@ -155,8 +155,8 @@ def select_and_hook(
     good = inside & (u >= 0) & (u < N) & (v >= 0) & (v < N)
     _raise(flags, RANGE, inside & (good == 0))
     if HAS_BATCH:
-        here, there = tl.load(batch + u, mask=good, other=0), tl.load(batch + v, mask=good, other=0)
-        _raise(flags, CROSSING, here != there)
+        of_source, of_target = tl.load(batch + u, mask=good, other=0), tl.load(batch + v, mask=good, other=0)
+        _raise(flags, CROSSING, of_source != of_target)
     if SCORE == "given":
         s = tl.load(score + e, mask=inside, other=0.0)
     else:
@@ -232,7 +232,7 @@ def number_node(i, parent, rank, batch, cluster, first, graph, N, HAS_BATCH: tl.
 
 
 @size_free
-def number(parent, rank, batch, cluster, first, graph, N, HAS_BATCH: tl.constexpr, BLOCK: tl.constexpr):
+def number_nodes(parent, rank, batch, cluster, first, graph, N, HAS_BATCH: tl.constexpr, BLOCK: tl.constexpr):
     """The component of each node; the first member and the graph of each component. `rank` counts roots, from 1."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     number_node(i, parent, rank, batch, cluster, first, graph, N, HAS_BATCH)
@@ -269,21 +269,21 @@ def insert_edges(
     if SELF_LOOPS:
         active = inside & (INPUT_LOOPS | (k != m) | (u != v))
     key = ((k << 32) | m) + 1
-    place = key * -7046029254386353131
-    place = ((place ^ (place >> 29)) * -4658895280553007687) >> 20
-    place = tl.where(active, place, e) & last  # idle lanes swap nothing, each at a place of its own
+    slot = key * -7046029254386353131
+    slot = ((slot ^ (slot >> 29)) * -4658895280553007687) >> 20
+    slot = tl.where(active, slot, e) & last  # idle lanes swap nothing, each at a place of its own
     fresh = active & (active == 0)
     tries = 0
     left = tl.sum(active.to(tl.int32), 0)
     while left > 0:
-        found = tl.load(table + place, mask=active, other=0, cache_modifier=".cg")
-        free = active & (found == 0)
-        old = tl.atomic_cas(table + place, tl.where(free, 0, -1).to(tl.int64), key, sem="relaxed")
-        found = tl.where(free, old, found)
+        entry = tl.load(table + slot, mask=active, other=0, cache_modifier=".cg")
+        free = active & (entry == 0)
+        old = tl.atomic_cas(table + slot, tl.where(free, 0, -1).to(tl.int64), key, sem="relaxed")
+        entry = tl.where(free, old, entry)
         took = free & (old == 0)
         fresh = fresh | took
-        active = active & (found != key) & (took == 0)
-        place = tl.where(active, (place + 1) & last, place)
+        active = active & (entry != key) & (took == 0)
+        slot = tl.where(active, (slot + 1) & last, slot)
         tries += 1
         left = tl.sum(active.to(tl.int32), 0)
         if tries > 256:
@@ -292,9 +292,9 @@ def insert_edges(
             left = 0
     ones = fresh.to(tl.int32)
     total = tl.sum(ones, 0)
-    at = tl.atomic_add(flags + EDGES, total, sem="relaxed") + tl.cumsum(ones, 0) - 1
-    tl.store(keys + at, key - 1, mask=fresh)
-    tl.store(short_keys + at, (k * K + m).to(tl.int32), mask=fresh)
+    position = tl.atomic_add(flags + EDGES, total, sem="relaxed") + tl.cumsum(ones, 0) - 1
+    tl.store(keys + position, key - 1, mask=fresh)
+    tl.store(short_keys + position, (k * K + m).to(tl.int32), mask=fresh)
 
 
 @size_free
@@ -308,11 +308,11 @@ def split_keys(keys, out, stride, E, K, SHORT: tl.constexpr, BLOCK: tl.constexpr
 
 
 @size_free
-def fold_key(key, number, out, plus, N, HAS_NUMBER: tl.constexpr, BLOCK: tl.constexpr):
+def fold_key(key, index, out, plus, N, HAS_INDEX: tl.constexpr, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     bits = tl.load(key + i, mask=i < N, other=0) * -4417276706812531889 + 1 + plus
-    if HAS_NUMBER:
-        bits += tl.load(number)
+    if HAS_INDEX:
+        bits += tl.load(index)
     bits = bits * -7046029254386353131
     bits = (bits ^ ((bits >> 30) & 0x3FFFFFFFF)) * -4658895280553007687
     bits = (bits ^ ((bits >> 27) & 0x1FFFFFFFFF)) * -7723592293110705685

@@ -35,13 +35,13 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> 
         _compiled[key] = compiled, tuple(constants[name] for name in kernel.arg_names[len(args) :])
 
 
-def over(number: int, block: int) -> tuple[int]:
-    return (-(-number // block),)
+def over(count: int, block: int) -> tuple[int]:
+    return (-(-count // block),)
 
 
-def power(number: int) -> int:
+def power(count: int) -> int:
     """The least power of two that is not smaller; Triton's own function for it takes microseconds."""
-    return 1 << max(number - 1, 0).bit_length()
+    return 1 << max(count - 1, 0).bit_length()
 
 
 def tiles(rows: int, x: Tensor) -> tuple[tuple[int, int], dict[str, int]]:

@@ -123,12 +123,12 @@ def pool_backward(
     grad_weight = torch.empty_like(weight)
     launch(row_kernels.row_products, grid[:1], grad, x, cluster, grad_weight, x.size(0), **tile)
     edges, stride = strided(edge_index)
-    number = edges.size(1)
-    if number:
+    num_edges = edges.size(1)
+    if num_edges:
         scores = (edge_score if grad_score is None else grad_score.contiguous(), edge_score, merged)
-        to = (ends[0], ends[-1], grad_bias, number)
+        to = (ends[0], ends[-1], grad_bias, num_edges)
         options = {"HAS_GRAD": grad_score is not None, "TANH": activation == "tanh"}
-        grid_edges = over(number, EDGES)
+        grid_edges = over(num_edges, EDGES)
         launch(row_kernels.edges_backward, grid_edges, grad_weight, *scores, edges, stride, *to, **options, BLOCK=EDGES)
     grad_x = torch.empty_like(x)
     programs = min(grid[0], PROGRAMS)

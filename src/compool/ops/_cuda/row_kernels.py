@@ -183,11 +183,11 @@ def nodes_backward(
         i = (tile_number * ROWS + tl.arange(0, ROWS)).to(tl.int64)
         inside = i < N
         tile = inside[:, None] & columns[None, :]
-        at = i[:, None] * D + c[None, :]
+        offset = i[:, None] * D + c[None, :]
         k = tl.load(cluster + i, mask=inside, other=0)
         w = tl.load(weight + i, mask=inside, other=0.0)
         a = tl.load(ends + i, mask=inside, other=0.0)
-        rows = tl.load(x + at, mask=tile, other=0.0).to(dtype)
+        rows = tl.load(x + offset, mask=tile, other=0.0).to(dtype)
         g = tl.load(grad + k[:, None] * D + c[None, :], mask=tile, other=0.0).to(dtype)
         out = w[:, None] * g + a[:, None] * first[None, :]
         total += tl.sum(a[:, None] * rows, 0)
@@ -195,7 +195,7 @@ def nodes_backward(
             b = tl.load(ends + N + i, mask=inside, other=0.0)
             out += b[:, None] * second[None, :]
             other += tl.sum(b[:, None] * rows, 0)
-        tl.store(grad_x + at, out, mask=tile)
+        tl.store(grad_x + offset, out, mask=tile)
     tl.atomic_add(grad_halves + c, total, mask=columns, sem="relaxed")
     if TWO:
         tl.atomic_add(grad_halves + D + c, other, mask=columns, sem="relaxed")
@@ -206,9 +206,9 @@ def pair_members(cluster, low, high, N, K, BLOCK: tl.constexpr):
     """The members of each pair, which come in as N and −1; of one node alone both are that node."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     k = tl.load(cluster + i, mask=i < N, other=0)
-    there = (i < N) & (k < K)
-    tl.atomic_min(low + k, i, mask=there, sem="relaxed")
-    tl.atomic_max(high + k, i, mask=there, sem="relaxed")
+    valid = (i < N) & (k < K)
+    tl.atomic_min(low + k, i, mask=valid, sem="relaxed")
+    tl.atomic_max(high + k, i, mask=valid, sem="relaxed")
 
 
 @size_free
@@ -220,13 +220,13 @@ def merge_pairs(x, score, low, high, out, N, K, D: tl.constexpr, ROWS: tl.conste
     dtype = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
     i = tl.load(low + k, mask=inside, other=N).to(tl.int64)
     j = tl.load(high + k, mask=inside, other=-1).to(tl.int64)
-    there = i < N
-    two = there & (i < j)
-    rows = tl.load(x + i[:, None] * D + c[None, :], mask=there[:, None] & columns[None, :], other=0.0).to(dtype)
+    valid = i < N
+    two = valid & (i < j)
+    rows = tl.load(x + i[:, None] * D + c[None, :], mask=valid[:, None] & columns[None, :], other=0.0).to(dtype)
     rows += tl.load(x + j[:, None] * D + c[None, :], mask=two[:, None] & columns[None, :], other=0.0).to(dtype)
-    rows *= tl.load(score + k, mask=inside & there, other=0.0).to(dtype)[:, None]
-    place = k[:, None] * D + c[None, :]
-    tl.store(out + place, rows.to(out.dtype.element_ty), mask=inside[:, None] & columns[None, :])
+    rows *= tl.load(score + k, mask=inside & valid, other=0.0).to(dtype)[:, None]
+    offset = k[:, None] * D + c[None, :]
+    tl.store(out + offset, rows.to(out.dtype.element_ty), mask=inside[:, None] & columns[None, :])
 
 
 @size_free
@@ -237,15 +237,15 @@ def merge_pairs_backward(
     i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     inside = i < N
     k = tl.load(cluster + i, mask=inside, other=0)
-    there = inside & (k < K)
+    valid = inside & (k < K)
     dtype = grad_score.dtype.element_ty
-    s = tl.load(score + k, mask=there, other=0.0).to(dtype)
+    s = tl.load(score + k, mask=valid, other=0.0).to(dtype)
     total = tl.zeros([ROWS], dtype=dtype)
     for low in range(0, D, COLUMNS):
         c = low + tl.arange(0, COLUMNS)
         columns = (c < D)[None, :]
-        place = i[:, None] * D + c[None, :]
-        g = tl.load(grad + k[:, None] * D + c[None, :], mask=there[:, None] & columns, other=0.0).to(dtype)
-        total += tl.sum(g * tl.load(x + place, mask=there[:, None] & columns, other=0.0).to(dtype), 1)
-        tl.store(grad_x + place, (s[:, None] * g).to(grad_x.dtype.element_ty), mask=inside[:, None] & columns)
-    tl.atomic_add(grad_score + k, total, mask=there, sem="relaxed")
+        offset = i[:, None] * D + c[None, :]
+        g = tl.load(grad + k[:, None] * D + c[None, :], mask=valid[:, None] & columns, other=0.0).to(dtype)
+        total += tl.sum(g * tl.load(x + offset, mask=valid[:, None] & columns, other=0.0).to(dtype), 1)
+        tl.store(grad_x + offset, (s[:, None] * g).to(grad_x.dtype.element_ty), mask=inside[:, None] & columns)
+    tl.atomic_add(grad_score + k, total, mask=valid, sem="relaxed")

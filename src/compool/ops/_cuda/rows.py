@@ -50,24 +50,25 @@ def row_sum_backward(
 
 
 def merge_pairs(x: Tensor, supernode_score: Tensor, cluster: Tensor) -> Tensor:
-    number, room = x.size(0), supernode_score.size(0)
-    out = x.new_empty(room, x.size(1))
+    num_nodes, num_supernodes = x.size(0), supernode_score.size(0)
+    out = x.new_empty(num_supernodes, x.size(1))
     if out.numel():
-        low, high = (torch.full((room,), start, dtype=torch.int32, device=x.device) for start in (number, -1))
-        if number:
-            launch(kernels.pair_members, over(number, NODES), cluster, low, high, number, room, BLOCK=NODES)
-        grid, tile = tiles(room, x)
-        args = (x.contiguous(), supernode_score.contiguous(), low, high, out, number, room)
+        low, high = (cluster.new_full((num_supernodes,), start, dtype=torch.int32) for start in (num_nodes, -1))
+        sizes = (num_nodes, num_supernodes)
+        if num_nodes:
+            launch(kernels.pair_members, over(num_nodes, NODES), cluster, low, high, *sizes, BLOCK=NODES)
+        grid, tile = tiles(num_supernodes, x)
+        args = (x.contiguous(), supernode_score.contiguous(), low, high, out, *sizes)
         launch(kernels.merge_pairs, grid, *args, **tile)
     return out
 
 
 def merge_pairs_backward(grad: Tensor, x: Tensor, supernode_score: Tensor, cluster: Tensor) -> tuple[Tensor, Tensor]:
-    number, room = x.size(0), supernode_score.size(0)
+    num_nodes, num_supernodes = x.size(0), supernode_score.size(0)
     grad_x = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    grad_score = torch.zeros(room, dtype=wide(supernode_score), device=x.device)
-    if number:
-        grid, tile = tiles(number, x)
+    grad_score = torch.zeros(num_supernodes, dtype=wide(supernode_score), device=x.device)
+    if num_nodes:
+        grid, tile = tiles(num_nodes, x)
         args = (grad.contiguous(), x.contiguous(), supernode_score.contiguous(), cluster, grad_x, grad_score)
-        launch(kernels.merge_pairs_backward, grid[:1], *args, number, room, **tile)
+        launch(kernels.merge_pairs_backward, grid[:1], *args, num_nodes, num_supernodes, **tile)
     return grad_x, grad_score.to(supernode_score.dtype)

@@ -41,15 +41,15 @@ def edge_moments(x: Tensor, edge_index: Tensor, counted: Tensor, group: Tensor |
     if torch.are_deterministic_algorithms_enabled():
         return _torch.edge_moments(x, edge_index, counted, group, num_groups)
     (edges, stride), sums = strided(edge_index), torch.zeros(num_groups, x.size(1), dtype=wide(x), device=x.device)
-    number, num_edges = torch.zeros(num_groups, dtype=torch.long, device=x.device), edge_index.size(1)
+    num_counted, num_edges = torch.zeros(num_groups, dtype=torch.long, device=x.device), edge_index.size(1)
     if num_edges:
         (num_tiles, columns), tile = tiles(num_edges, x)
         programs = min(num_tiles, PROGRAMS)
         groups, grouped = _groups(edges, group)
-        given = (x.contiguous(), edges, stride, counted.contiguous(), groups, sums, number)
+        given = (x.contiguous(), edges, stride, counted.contiguous(), groups, sums, num_counted)
         sizes = (num_edges, x.size(0), num_tiles, programs)
         launch(kernels.edge_moments, (programs, columns), *given, *sizes, **grouped, **tile)
-    return sums / (counted.sum() if group is None else number.unsqueeze(1)).clamp(min=1)
+    return sums / (counted.sum() if group is None else num_counted.unsqueeze(1)).clamp(min=1)
 
 
 def _groups(edges: Tensor, group: Tensor | None) -> tuple[Tensor, dict[str, bool]]:

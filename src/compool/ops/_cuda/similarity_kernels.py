@@ -24,17 +24,17 @@ def _differences(x, u, v, c, tile, D: tl.constexpr, dtype: tl.constexpr):
 
 
 @triton.jit
-def _add_by_group(sums, values, group, there, c, D: tl.constexpr):
+def _add_by_group(sums, values, group, valid, c, D: tl.constexpr):
     """Add each group's rows of a tile to its row of `sums`; of sorted edges, tiles have few."""
-    low, end = _group_range(group, there)
+    low, end = _group_range(group, valid)
     for g in range(low, end):
-        total = tl.sum(tl.where((there & (group == g))[:, None], values, 0.0), 0)
+        total = tl.sum(tl.where((valid & (group == g))[:, None], values, 0.0), 0)
         tl.atomic_add(sums + g * D + c, total, mask=c < D, sem="relaxed")
 
 
 @triton.jit
-def _group_range(group, there):
-    return tl.min(tl.where(there, group, 1 << 31), 0), tl.max(tl.where(there, group, -1), 0) + 1
+def _group_range(group, valid):
+    return tl.min(tl.where(valid, group, 1 << 31), 0), tl.max(tl.where(valid, group, -1), 0) + 1
 
 
 @size_free
@@ -43,15 +43,15 @@ def edge_distance(
     COLUMNS: tl.constexpr,
 ):  # fmt: skip
     e = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    u, v, there = _ends(e, edge_index, stride, E, N)
+    u, v, valid = _ends(e, edge_index, stride, E, N)
     dtype = weight.dtype.element_ty
     total = tl.zeros([ROWS], dtype=dtype)
     row = u * 0
     if GROUPED:
-        row = tl.load(group + u, mask=there, other=0)
+        row = tl.load(group + u, mask=valid, other=0)
     for low in range(0, D, COLUMNS):
         c = low + tl.arange(0, COLUMNS)
-        tile = there[:, None] & (c < D)[None, :]
+        tile = valid[:, None] & (c < D)[None, :]
         difference = _differences(x, u, v, c, tile, D, dtype)
         w = tl.load(weight + row[:, None] * D + c[None, :], mask=tile, other=0.0)
         total += tl.sum(w * difference * difference, 1)
@@ -69,14 +69,14 @@ def edge_distance_backward(
     total = tl.zeros([COLUMNS], dtype=dtype)
     for tile_number in range(tl.program_id(0), TILES, PROGRAMS):
         e = (tile_number * ROWS + tl.arange(0, ROWS)).to(tl.int64)
-        u, v, there = _ends(e, edge_index, stride, E, N)
-        tile = there[:, None] & (c < D)[None, :]
+        u, v, valid = _ends(e, edge_index, stride, E, N)
+        tile = valid[:, None] & (c < D)[None, :]
         difference = _differences(x, u, v, c, tile, D, dtype)
-        share = tl.load(grad + e, mask=there, other=0.0)[:, None] * difference
+        share = tl.load(grad + e, mask=valid, other=0.0)[:, None] * difference
         row = u * 0
         if GROUPED:
-            row = tl.load(group + u, mask=there, other=0)
-            _add_by_group(grad_weight, share * difference, row, there, c, D)
+            row = tl.load(group + u, mask=valid, other=0)
+            _add_by_group(grad_weight, share * difference, row, valid, c, D)
         else:
             total += tl.sum(share * difference, 0)
         share = 2.0 * share * tl.load(weight + row[:, None] * D + c[None, :], mask=tile, other=0.0)
@@ -88,7 +88,7 @@ def edge_distance_backward(
 
 @size_free
 def edge_moments(
-    x, edge_index, stride, counted, group, sums, number, E, N, TILES, PROGRAMS,
+    x, edge_index, stride, counted, group, sums, num_counted, E, N, TILES, PROGRAMS,
     GROUPED: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """The sums of squared differences over the edges that count, and with groups how many these are; all come in as
@@ -99,17 +99,17 @@ def edge_moments(
     total = tl.zeros([COLUMNS], dtype=dtype)
     for tile_number in range(tl.program_id(0), TILES, PROGRAMS):
         e = (tile_number * ROWS + tl.arange(0, ROWS)).to(tl.int64)
-        u, v, there = _ends(e, edge_index, stride, E, N)
-        there = there & (tl.load(counted + e, mask=e < E, other=0) != 0)
-        tile = there[:, None] & (c < D)[None, :]
+        u, v, valid = _ends(e, edge_index, stride, E, N)
+        valid = valid & (tl.load(counted + e, mask=e < E, other=0) != 0)
+        tile = valid[:, None] & (c < D)[None, :]
         difference = _differences(x, u, v, c, tile, D, dtype)
         if GROUPED:
-            row = tl.load(group + u, mask=there, other=0)
-            _add_by_group(sums, difference * difference, row, there, c, D)
-            low, end = _group_range(row, there)
+            row = tl.load(group + u, mask=valid, other=0)
+            _add_by_group(sums, difference * difference, row, valid, c, D)
+            low, end = _group_range(row, valid)
             for g in range(low, end):
-                count = tl.sum((there & (row == g)).to(tl.int64), 0)
-                tl.atomic_add(number + g, count, mask=tl.program_id(1) == 0, sem="relaxed")
+                count = tl.sum((valid & (row == g)).to(tl.int64), 0)
+                tl.atomic_add(num_counted + g, count, mask=tl.program_id(1) == 0, sem="relaxed")
         else:
             total += tl.sum(difference * difference, 0)
     if not GROUPED:

@@ -60,41 +60,47 @@ def rank_roots(parent: Tensor, alone: Tensor) -> Tensor:
     return torch.cumsum(is_root, 0, dtype=torch.int32)
 
 
-def numbered(parent: Tensor, rank: Tensor, number: int, batch: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def numbered(parent: Tensor, rank: Tensor, num_components: int, batch: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """The component of each node, the first member of each component, and its graph."""
     cluster = torch.empty_like(parent, dtype=torch.long)
-    first = cluster.new_empty(number)
+    first = cluster.new_empty(num_components)
     graph = torch.empty_like(first, dtype=torch.long if batch is None else batch.dtype)
-    if number:
+    if num_components:
         given = parent if batch is None else batch.contiguous()
         args = (parent, rank, given, cluster, first, graph, parent.numel())
-        launch(kernels.number, over(parent.numel(), NODES), *args, HAS_BATCH=batch is not None, BLOCK=NODES)
+        launch(kernels.number_nodes, over(parent.numel(), NODES), *args, HAS_BATCH=batch is not None, BLOCK=NODES)
     return cluster, first, graph
 
 
 def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
     parent, alone, flags = start_alone(num_nodes, None, edge_index.device)
     edges, stride = strided(edge_index)
-    number = edges.size(1)
-    if number:
-        args = (edges, stride, merged.contiguous(), parent, flags, number, num_nodes)
-        launch(kernels.hook, over(number, HOOKS), *args, BLOCK=HOOKS)
+    num_edges = edges.size(1)
+    if num_edges:
+        args = (edges, stride, merged.contiguous(), parent, flags, num_edges, num_nodes)
+        launch(kernels.hook, over(num_edges, HOOKS), *args, BLOCK=HOOKS)
     rank = rank_roots(parent, alone)
     if num_nodes:
         flags[kernels.NUMBER.value] = rank[-1]
-    found = flags.tolist()
-    if found[kernels.RANGE.value]:
+    message = flags.tolist()
+    if message[kernels.RANGE.value]:
         check_range(edge_index, num_nodes)
-    cluster, first, _ = numbered(parent, rank, found[kernels.NUMBER.value], None)
+    cluster, first, _ = numbered(parent, rank, message[kernels.NUMBER.value], None)
     return cluster, first, alone
 
 
 def insert_pairs(
-    edge_index: Tensor, num_nodes: int, parent: Tensor | None, rank: Tensor, number: int, flags: Tensor, *loops: bool
+    edge_index: Tensor,
+    num_nodes: int,
+    parent: Tensor | None,
+    rank: Tensor,
+    num_supernodes: int,
+    flags: Tensor,
+    *loops: bool,
 ) -> tuple[Tensor, Tensor]:
     """Keys of the distinct pairs of supernodes that edges join, in any order, and short ones; how many, say the flags.
 
-    `number` of supernodes, if it is known; else there are parents.
+    `num_supernodes`, if it is known; else there are parents.
     """
     edges, stride = strided(edge_index)
     count = edges.size(1)
@@ -102,7 +108,7 @@ def insert_pairs(
     table = torch.zeros(size, dtype=torch.long, device=edges.device)
     keys, short_keys = table.new_empty(min(count, size)), flags.new_empty(min(count, size))
     if num_nodes:
-        to = (table, size - 1, keys, short_keys, flags, count, num_nodes, number)
+        to = (table, size - 1, keys, short_keys, flags, count, num_nodes, num_supernodes)
         options = {"PARENT": parent is not None, "SELF_LOOPS": loops[0], "INPUT_LOOPS": loops[1], "BLOCK": EDGES}
         launch(
             kernels.insert_edges,
@@ -117,23 +123,24 @@ def insert_pairs(
     return keys, short_keys
 
 
-def sorted_edges(keys: tuple[Tensor, Tensor], number: int, count: int, dtype: torch.dtype) -> Tensor:
-    """The edges between `number` supernodes that `count` keys stand for."""
+def sorted_edges(keys: tuple[Tensor, Tensor], num_supernodes: int, count: int, dtype: torch.dtype) -> Tensor:
+    """The edges between the supernodes that `count` keys stand for."""
     out = torch.empty(2, count, dtype=dtype, device=keys[0].device)
     if count:
-        short = number * number < 2**31
+        short = num_supernodes * num_supernodes < 2**31
         ordered = keys[short][:count].sort().values
-        launch(kernels.split_keys, over(count, EDGES), ordered, out, count, count, number, SHORT=short, BLOCK=EDGES)
+        args = (ordered, out, count, count, num_supernodes)
+        launch(kernels.split_keys, over(count, EDGES), *args, SHORT=short, BLOCK=EDGES)
     return out
 
 
 def connect(edge_index: Tensor, cluster: Tensor, num_clusters: int, self_loops: bool, input_loops: bool) -> Tensor:
     flags = torch.zeros(kernels.SIZE, dtype=torch.int32, device=cluster.device)
     keys = insert_pairs(edge_index, cluster.numel(), None, cluster, num_clusters, flags, self_loops, input_loops)
-    found = flags.tolist()
-    if found[kernels.FULL.value]:
+    message = flags.tolist()
+    if message[kernels.FULL.value]:
         return _torch.connect(edge_index, cluster, num_clusters, self_loops, input_loops)
-    return sorted_edges(keys, num_clusters, found[kernels.EDGES.value], edge_index.dtype)
+    return sorted_edges(keys, num_clusters, message[kernels.EDGES.value], edge_index.dtype)
 
 
 def select_and_hook(
@@ -148,17 +155,17 @@ def select_and_hook(
 ) -> tuple[Tensor, Tensor]:
     """Which edges merge, and which count; hooks the parents, unless told not to."""
     edges, stride = strided(edge_index)
-    number = edges.size(1)
+    num_edges = edges.size(1)
     fresh = torch.empty if limit is None else torch.zeros
-    merged, counted = (fresh(number, dtype=torch.bool, device=edges.device) for _ in range(2))
-    if number:
+    merged, counted = (fresh(num_edges, dtype=torch.bool, device=edges.device) for _ in range(2))
+    if num_edges:
         given = edge_score.contiguous()
         graphs = parent if batch is None else batch.contiguous()
         to = (graphs, merged, counted, parent, given, flags, flags if limit is None else limit)
         args = (given, given, given, given, *threshold_bits(threshold), edges, stride, *to)
         options = {"SCORE": "given", "WEIGH": False, "HAS_BATCH": batch is not None, "LIMITED": limit is not None}
-        sizes = (number, parent.numel())
-        launch(kernels.select_and_hook, over(number, HOOKS), *args, *sizes, **options, HOOK=hook, BLOCK=HOOKS)
+        sizes = (num_edges, parent.numel())
+        launch(kernels.select_and_hook, over(num_edges, HOOKS), *args, *sizes, **options, HOOK=hook, BLOCK=HOOKS)
     return merged, counted
 
 
@@ -167,23 +174,23 @@ def select(
 ) -> tuple[Tensor, Tensor]:
     parent, _, flags = start_alone(num_nodes, batch, edge_index.device)
     merged, counted = select_and_hook(edge_score, edge_index, threshold, batch, parent, flags, hook=False)
-    found = flags.tolist()
-    raise_flagged(found, edge_score, edge_index, num_nodes, batch)
-    first = _torch.distinct(edge_index, num_nodes) if found[kernels.UNSORTED.value] else None
+    message = flags.tolist()
+    raise_flagged(message, edge_score, edge_index, num_nodes, batch)
+    first = _torch.distinct(edge_index, num_nodes) if message[kernels.UNSORTED.value] else None
     if first is not None:
         merged, counted = merged & first, counted & first
     return merged, counted
 
 
 def raise_flagged(
-    found: list[int], edge_score: Tensor, edge_index: Tensor, num_nodes: int, batch: Tensor | None
+    message: list[int], edge_score: Tensor, edge_index: Tensor, num_nodes: int, batch: Tensor | None
 ) -> None:
     """Errors, as the flags report them."""
-    if found[kernels.RANGE.value]:
+    if message[kernels.RANGE.value]:
         check_range(edge_index, num_nodes)
-    if found[kernels.NAN.value]:
+    if message[kernels.NAN.value]:
         raise nan_score(edge_score)
-    if found[kernels.BATCH.value] or found[kernels.CROSSING.value]:
+    if message[kernels.BATCH.value] or message[kernels.CROSSING.value]:
         check_graphs(batch, edge_index)
 
 
@@ -194,33 +201,33 @@ def coarsen(
     merged, counted = select_and_hook(edge_score, edge_index, threshold, batch, parent, flags)
     rank = rank_roots(parent, alone)
     keys = insert_pairs(edge_index, num_nodes, parent, rank, 1, flags, self_loops, False)
-    found = flags.tolist()  # the one message from the device
-    raise_flagged(found, edge_score, edge_index, num_nodes, batch)
-    if found[kernels.UNSORTED.value] and _torch.distinct(edge_index, num_nodes) is not None:
+    message = flags.tolist()  # the one message from the device
+    raise_flagged(message, edge_score, edge_index, num_nodes, batch)
+    if message[kernels.UNSORTED.value] and _torch.distinct(edge_index, num_nodes) is not None:
         return _torch.coarsen(edge_score, edge_index, num_nodes, threshold, batch, self_loops)  # of repeats, the first
-    cluster, first, graph = numbered(parent, rank, found[kernels.NUMBER.value], batch)
-    out = connected(keys, found, edge_index, cluster, first.numel(), self_loops)
+    cluster, first, graph = numbered(parent, rank, message[kernels.NUMBER.value], batch)
+    out = connected(keys, message, edge_index, cluster, first.numel(), self_loops)
     return merged, counted, cluster, first, alone, out, graph
 
 
 def connected(
     keys: tuple[Tensor, Tensor],
-    found: list[int],
+    message: list[int],
     edge_index: Tensor,
     cluster: Tensor,
-    number: int,
+    num_supernodes: int,
     self_loops: bool,
 ) -> Tensor:
-    if found[kernels.FULL.value]:
-        return _torch.connect(edge_index, cluster, number, self_loops, False)
-    return sorted_edges(keys, number, found[kernels.EDGES.value], edge_index.dtype)
+    if message[kernels.FULL.value]:
+        return _torch.connect(edge_index, cluster, num_supernodes, self_loops, False)
+    return sorted_edges(keys, num_supernodes, message[kernels.EDGES.value], edge_index.dtype)
 
 
-def fold_key(key: Tensor, number: Tensor | None, plus: int) -> Tensor:
-    if not key.numel() or (number is not None and number.dim()):  # a number for each key is rare
-        return _torch.fold_key(key, number, plus)
+def fold_key(key: Tensor, index: Tensor | None, plus: int) -> Tensor:
+    if not key.numel() or (index is not None and index.dim()):  # a number for each key is rare
+        return _torch.fold_key(key, index, plus)
     key = key.contiguous()
     out = torch.empty_like(key)
-    given = (key, key if number is None else number, out, plus, key.numel())
-    launch(kernels.fold_key, over(key.numel(), 128), *given, HAS_NUMBER=number is not None, BLOCK=128)
+    given = (key, key if index is None else index, out, plus, key.numel())
+    launch(kernels.fold_key, over(key.numel(), 128), *given, HAS_INDEX=index is not None, BLOCK=128)
     return out

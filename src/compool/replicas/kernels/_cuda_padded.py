@@ -28,7 +28,7 @@ def _numbered_padded(parent: Tensor, rank: Tensor) -> tuple[Tensor, Tensor]:
     num_nodes, cluster = parent.numel(), torch.empty_like(parent, dtype=torch.long)
     first, graph = torch.full_like(cluster, num_nodes), torch.empty_like(cluster)
     args = (parent, rank, parent, cluster, first, graph, num_nodes)
-    launch(kernels.number, over(num_nodes, NODES), *args, HAS_BATCH=False, BLOCK=NODES)
+    launch(kernels.number_nodes, over(num_nodes, NODES), *args, HAS_BATCH=False, BLOCK=NODES)
     return cluster, first
 
 
