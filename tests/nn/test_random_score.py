@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
-from compool import ComponentPooling, nn
+from compool import ComponentPooling, nn, ops
 from tests.graphs import random_graph
 from tests.ops.test_triton import undirected
 
@@ -111,3 +111,42 @@ def test_budgets_of_networks() -> None:
         with pytest.raises(ValueError, match=message):
             nn.Network("CPL", 3, 8, 2, **settings)
         nn.Network("CL", 3, 8, 2, **settings)  # without such a layer, they mean nothing
+
+
+def test_a_random_order_merges_as_random_scores_do_and_weighs_as_learned_ones_do() -> None:
+    graph = graphs(1)[0]
+    layer = ComponentPooling(3, scorer="similarity", ratio=0.4, order="random").eval()
+    drawn = ComponentPooling(3, scorer="random", reduce="sum", ratio=0.4)
+    drawn.random.load_state_dict(layer.random_order.state_dict())
+    learned = ComponentPooling(3, scorer="similarity", ratio=0.4).eval()
+    out, expected = layer(graph.x, graph.edge_index), drawn(graph.x, graph.edge_index)
+    assert torch.equal(out.cluster, expected.cluster)
+    assert torch.equal(out.edge_index, expected.edge_index)
+    torch.testing.assert_close(out.edge_score, learned(graph.x, graph.edge_index).edge_score)
+    # Eq. 3: a node's weight is the sum of its merged edges' scores
+    merged = ops.select_ratio(expected.edge_score, graph.edge_index, graph.num_nodes, 0.4).merged
+    weight = torch.zeros(graph.num_nodes).index_add(0, graph.edge_index[0, merged], out.edge_score[merged])
+    alone = torch.bincount(out.cluster)[out.cluster] == 1
+    weight = torch.where(alone, 1.0, weight)
+    summed = torch.zeros_like(out.x).index_add(0, out.cluster, weight.unsqueeze(1) * graph.x)
+    torch.testing.assert_close(out.x, summed)
+    assert repr(layer).endswith("scorer=similarity, order=random)")
+    seed = layer.random_order.seed.clone()
+    layer.reset_parameters()
+    assert layer.random_order.seed != seed
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"order": "best", "ratio": 0.5}, "order must be one of 'score', 'random'; got 'best'"),
+        ({"order": "random"}, "order='random' needs ratio: a threshold has no order"),
+        (
+            {"order": "random", "scorer": "random", "reduce": "sum", "ratio": 0.5},
+            "scorer='random' merges in random order by itself: leave out order='random'",
+        ),
+    ],
+)
+def test_orders_that_make_no_sense(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ComponentPooling(3, **settings)  # type: ignore[arg-type]

@@ -23,7 +23,8 @@ MODULES = (
 TYPES = {
     "*i64": "graph_ids node_ptr edge_ptr edge_start node rows ptr row_ptr graph_ptr key index num_counted limit cluster"
     " first graph group batch tree_ptr part children size table keys root order source target best chosen",
-    "*i32": "edge_index neighbour parent rank flags is_root is_first short_keys edge_of low high above position ids kept",
+    "*i32": "edge_index neighbour parent rank flags is_root is_first short_keys edge_of low high above position ids"
+    " kept",
     "*i1": "merged counted alone candidate",
     "i32": "stride last plus",
 }

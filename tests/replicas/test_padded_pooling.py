@@ -149,6 +149,7 @@ def test_the_gpu_s_kernels_copy_nothing_to_the_host(
         {"scorer": "similarity", "reduce": "graded"},
         {"scorer": "similarity", "reduce": "mean", "merge_ratio": 0.4},
         {"scorer": "random", "reduce": "sum", "merge_ratio": 0.4},
+        {"scorer": "similarity", "merge_ratio": 0.4, "merge_order": "random"},
         {"quantile": 0.5},
     ],
     ids=lambda settings: ", ".join(map(str, settings.values())),

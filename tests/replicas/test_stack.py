@@ -28,6 +28,9 @@ NETWORKS = {
     "PCL, ratio": lambda width: nn.Network("PCL", width, 6, 2, merge_ratio=0.5),
     "PCL, quantile": lambda width: nn.Network("PCL", width, 6, 2, quantile=0.4, weights="all", symmetric=True),
     "CPSPL, random": lambda width: nn.Network("CPSPL", width, 6, 2, scorer="random", reduce="sum", merge_ratio=0.6),
+    "CPCL, random order": lambda width: nn.Network(
+        "CPCL", width, 6, 2, scorer="similarity", merge_ratio=0.4, merge_order="random"
+    ),
     "NPNLL, saturating": lambda width: nn.Network("NPNLL", width, 6, 3, readout="saturating", jump=True),
     "GIN": lambda width: nn.GIN(width, 6, 3, dropout=0.0),
     "GIN, mean": lambda width: nn.GIN(width, 6, 2, dropout=0.0, readout="mean"),

@@ -70,6 +70,7 @@ def check_budget(
 
 
 SCORERS = ("linear", "similarity", "random")
+ORDERS = ("score", "random")
 REDUCTIONS = ("score", "sum", "mean", "graded")
 
 
@@ -81,6 +82,18 @@ def check_scorer(scorer: str, reduce: str) -> None:
         raise ValueError(
             f"scorer='random' needs reduce='sum' or 'mean', because its scores are not weights; got {reduce!r}"
         )
+
+
+def check_order(
+    order: str, ratio: float | None, scorer: str | None, names: tuple[str, str] = ("order", "ratio")
+) -> None:
+    """Which edges merge first, and what that needs."""
+    if order not in ORDERS:
+        raise ValueError(f"{names[0]} must be one of {', '.join(map(repr, ORDERS))}; got {order!r}")
+    if order == "random" and ratio is None:
+        raise ValueError(f"{names[0]}='random' needs {names[1]}: a threshold has no order")
+    if order == "random" and scorer == "random":
+        raise ValueError(f"scorer='random' merges in random order by itself: leave out {names[0]}='random'")
 
 
 def check_reduce(reduce: str, weights: str, score: Score, threshold: float | None, has_budget: bool) -> None:

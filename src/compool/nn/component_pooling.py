@@ -12,6 +12,7 @@ from compool.nn._scorer import EdgeScorer, Scorer
 from compool.nn._settings import (
     Score,
     check_budget,
+    check_order,
     check_reduce,
     check_scorer,
     check_threshold,
@@ -19,6 +20,7 @@ from compool.nn._settings import (
     score_name,
 )
 from compool.nn.pooled import Assigned, Pooled
+from compool.nn.random_score import RandomScore
 from compool.ops._checks import check_inputs
 
 if TYPE_CHECKING:
@@ -70,6 +72,8 @@ class ComponentPooling(EdgeScorer):
         reduce: how members are summed up: weighed by ``"score"`` (Eq. 3 and 4); their ``"sum"``; their ``"mean"``,
             through which the scorer gets no gradient; or ``"graded"``, a mean that changes continuously with the
             scores: see :func:`~compool.ops.graded_weight`.
+        order: which edges a `ratio` merges first: those with the highest ``"score"``, or any, in ``"random"`` order.
+            This is a control: scores are learned and weigh features, but do not decide what merges.
 
     Example:
         >>> pool = ComponentPooling(16)
@@ -95,6 +99,7 @@ class ComponentPooling(EdgeScorer):
         edge_reduce: str = "sum",
         scorer: Scorer = "linear",
         reduce: str = "score",
+        order: str = "score",
     ) -> None:
         super().__init__(in_channels, score, symmetric, edge_dim, scorer)
         if weights not in ("merged", "all"):
@@ -109,16 +114,25 @@ class ComponentPooling(EdgeScorer):
         check_reduce(reduce, weights, self.score, threshold, quantile is not None or ratio is not None)
         if isinstance(scorer, str):
             check_scorer(scorer, reduce)
+        check_order(order, ratio, scorer if isinstance(scorer, str) else None)
         if scorer == "random" and (dropout or edge_dim is not None):
             raise ValueError(f"scorer='random' takes no dropout and no edge_dim, got {dropout} and {edge_dim}")
         self.threshold = check_threshold(self.score, threshold) if quantile is None and ratio is None else -math.inf
         self.quantile, self.ratio, self.max_size = quantile, ratio, max_size
-        self.weights, self.reduce = weights, reduce
+        self.weights, self.reduce, self.order = weights, reduce, order
+        self.random_order = RandomScore() if order == "random" else None
         self.dropout = dropout
         self.self_loops = self_loops
         self.edge_reduce = edge_reduce
         self._per_member = False  # divide features by the number of members before they are rounded
         self._num_idle_steps, self._idle_state, self._has_warned = 0, "", False
+
+    def reset_parameters(self) -> None:
+        """Draw new weights for the scorer, and another random order if there is one."""
+        super().reset_parameters()
+        order = getattr(self, "random_order", None)  # the scorer is made first
+        if order is not None:
+            order.reset_parameters()
 
     def forward(
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, edge_attr: Tensor | None = None
@@ -136,7 +150,7 @@ class ComponentPooling(EdgeScorer):
         num_nodes = x.size(0)
         dropout = self.dropout if self.training else 0.0
         fine = (edge_index, edge_attr)
-        options = (self.quantile, self.max_size, self.edge_dim, edge_attr, dropout or None)
+        options = (self.quantile, self.max_size, self.edge_dim, edge_attr, dropout or None, self.random_order)
         is_basic = self.score in ("tanh", "sigmoid") and self.weights == "merged" and self.edge_reduce != "multiplicity"
         is_basic = is_basic and self.reduce == "score" and self.similarity is None and self.scorer is None
         if is_basic and all(option is None for option in options):  # one operator does it all
@@ -157,7 +171,7 @@ class ComponentPooling(EdgeScorer):
             return self._observed(pooled, num_nodes) if self.training else pooled
         edge_index = edge_index.contiguous()  # once, as most of the steps need it
         edge_score, x = self._score(x, edge_index, edge_attr, dropout, batch)
-        coarse = self._coarsen(edge_score, edge_index, num_nodes, batch)
+        coarse = self._coarsen(edge_score, x, edge_index, batch)
         if self.reduce != "score":
             reduce = "mean" if self._per_member and self.reduce == "sum" else self.reduce
             weight = self._node_weight(edge_score, edge_index, coarse, reduce)
@@ -206,7 +220,7 @@ class ComponentPooling(EdgeScorer):
             raise ValueError(f"weights must be 'merged': with {self.weights!r}, a node is in several supernodes")
         check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, self._weight(x))
         edge_score, _ = self._score(x, edge_index, edge_attr, self.dropout if self.training else 0.0, batch)
-        coarse = self._coarsen(edge_score, edge_index, x.size(0), batch)
+        coarse = self._coarsen(edge_score, x, edge_index, batch)
         weight = self._node_weight(edge_score, edge_index, coarse, self.reduce)
         return Assigned(coarse.parts.cluster, weight, coarse.parts.num_supernodes, edge_score)
 
@@ -239,7 +253,10 @@ class ComponentPooling(EdgeScorer):
 
         return pool_data(self, data)
 
-    def _coarsen(self, edge_score: Tensor, edge_index: Tensor, num_nodes: int, batch: Tensor | None) -> ops.Coarse:
+    def _coarsen(self, edge_score: Tensor, x: Tensor, edge_index: Tensor, batch: Tensor | None) -> ops.Coarse:
+        num_nodes = x.size(0)
+        if self.random_order is not None:
+            edge_score = self.random_order(x, edge_index, batch)
         args, parts = (edge_score, edge_index, num_nodes), None
         if self.quantile is not None:
             selection = ops.select_quantile(*args, self.quantile, batch)
@@ -280,6 +297,7 @@ class ComponentPooling(EdgeScorer):
         settings += ["scorer=random"] if self.random is not None else []
         settings += [f"scorer={type(self.scorer).__name__}"] if self.scorer is not None else []
         settings += [f"reduce={self.reduce}"] if self.reduce != "score" else []
+        settings += [f"order={self.order}"] if self.order != "score" else []
         return ", ".join(settings)
 
     def __repr__(self) -> str:
@@ -297,4 +315,5 @@ def component_pooling(settings: "NetworkSettings", in_channels: int) -> Componen
         ratio=settings.merge_ratio,
         scorer=settings.scorer,
         reduce=settings.reduce,
+        order=settings.merge_order,
     )

@@ -77,6 +77,7 @@ class Network(torch.nn.Module):
         quantile: of component pooling, in place of a threshold.
         outputs: how many numbers to return per graph: 2 for two classes with ``cross_entropy``, or the number of
             targets or labels; by default one logit for two classes, as in the paper, else one per class.
+        merge_order: of component pooling: its `order`, ``"score"`` or ``"random"``.
 
     Example:
         >>> network = Network("CPCL", in_channels=29, hidden=16, num_classes=2, dropout=0.1)
@@ -105,6 +106,7 @@ class Network(torch.nn.Module):
         merge_ratio: float | None = None,
         quantile: float | None = None,
         outputs: int | None = None,
+        merge_order: str = "score",
     ) -> None:
         super().__init__()
         self.settings = NetworkSettings(
@@ -125,6 +127,7 @@ class Network(torch.nn.Module):
             merge_ratio,
             quantile,
             outputs,
+            merge_order,
         )
         self.letters, self.dropout, self.readout, self.jump = layers, dropout, readout, jump
         self.squash = squash and num_classes > 2 and outputs is None

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from compool.nn._settings import check_budget, check_reduce, check_scorer, check_threshold
+from compool.nn._settings import check_budget, check_order, check_reduce, check_scorer, check_threshold
 
 if TYPE_CHECKING:
     from compool.nn.network import GIN, Network
@@ -43,6 +43,7 @@ class NetworkSettings:
     merge_ratio: float | None = None
     quantile: float | None = None
     outputs: int | None = None
+    merge_order: str = "score"
 
     def __post_init__(self) -> None:
         if not isinstance(self.layers, str):
@@ -64,6 +65,7 @@ class NetworkSettings:
                 raise ValueError(f"weights must be 'merged' or 'all', got {self.weights!r}")
             check_budget(self.threshold, self.quantile, self.merge_ratio, None, "merge_ratio")
             check_scorer(self.scorer, self.reduce)
+            check_order(self.merge_order, self.merge_ratio, self.scorer, ("merge_order", "merge_ratio"))
             has_budget = self.quantile is not None or self.merge_ratio is not None
             check_reduce(self.reduce, self.weights, "tanh", self.threshold, has_budget)
 

@@ -64,7 +64,8 @@ class StackedComponentPooling(_Scorer):
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__(layers)
-        require_equal_settings(layers, "score", "weights", "symmetric", "self_loops", "reduce", "quantile", "ratio")
+        equal = ("score", "weights", "symmetric", "self_loops", "reduce", "quantile", "ratio", "order")
+        require_equal_settings(layers, *equal)
         require_settings(layers, max_size=None, edge_dim=None, scorer=None)
         layer = layers[0]
         self.activation, self.weights, self.reduce = layer.activation, layer.weights, layer.reduce
@@ -75,6 +76,9 @@ class StackedComponentPooling(_Scorer):
             self.similarity = StackedSimilarity([layer.similarity for layer in layers])
         if layer.random is not None:
             self.random = StackedRandomScore([layer.random for layer in layers])
+        self.random_order = None
+        if layer.random_order is not None:
+            self.random_order = StackedRandomScore([layer.random_order for layer in layers])
         self.symmetric, self.self_loops = layer.symmetric, layer.self_loops
         self.common_threshold = layer.threshold if len({layer.threshold for layer in layers}) == 1 else None
         self.register_buffer("threshold", torch.tensor([layer.threshold for layer in layers]), persistent=False)
@@ -86,7 +90,7 @@ class StackedComponentPooling(_Scorer):
             term, x = self.similarity(x, union)
         raw = self.random(union).to(x.dtype) if self.random is not None else self.raw_score(x, union, key, term)
         edge_score = self.activation(raw)
-        coarse = self._coarsen(edge_score, union)
+        coarse = self._coarsen(edge_score if self.random_order is None else self.random_order(union), union)
         parts = coarse.parts
         if self.reduce != "score":
             weight = self._node_weight(edge_score, union, coarse.merged, parts)

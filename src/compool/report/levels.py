@@ -96,6 +96,10 @@ def inspect_graph(
     pools = [module for module in network.modules() if isinstance(module, nn.ComponentPooling)]
     if not pools:
         raise ValueError("network must have a component pooling layer, got none")
+    if any(pool.order == "random" for pool in pools):
+        raise ValueError(
+            "network merges edges in random order, which its scores do not show; only order='score' is drawn"
+        )
     if not 0 <= index < len(graphs):
         raise ValueError(f"index must lie in 0..{len(graphs) - 1}, the graphs of {graphs.name}; got {index}")
     if threshold is not None and not -1 <= threshold <= 1:

@@ -36,6 +36,7 @@ IMPLIED: dict[str, Any] = {
     "reduce": "score",
     "merge_ratio": None,
     "quantile": None,
+    "merge_order": "score",
     "own_network": "",
     "own_checksum": "",
     "arguments": "",
@@ -57,7 +58,7 @@ REPLACEMENTS = {"none": "", "topk": "T", "sag": "A", "edge": "E", "random": "P"}
 ``"random"`` has ``P`` merge random edges: see :func:`_random`.
 """
 _FOLDER = files("compool.study") / "recipes"
-_SCORING = ("weights", "symmetric", "threshold", "quantile", "scorer")
+_SCORING = ("weights", "symmetric", "threshold", "quantile", "merge_order", "scorer")
 _LETTERS = dict.fromkeys((*_SCORING, "reduce", "merge_ratio"), "P") | {"ratio": "TA"}
 _NETWORK_KEYS = {"layers", "hidden", "readout", "dropout"} | {field.name for field in fields(NetworkSettings)}
 _WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
@@ -107,6 +108,8 @@ class Recipe:
     merge_ratio: float | None = None
     """The share of each graph's nodes that component pooling leaves, in place of a threshold."""
     quantile: float | None = None
+    merge_order: str = "score"
+    """Which edges merge first with a `merge_ratio`: the highest ``"score"``, or in ``"random"`` order."""
     own_network: str = ""
     """Where the class of a network of one's own is: see :mod:`compool.study.own_network`. Settings of the built-in
     networks do not count then.
