@@ -25,6 +25,7 @@ browser:
 test: .venv/installed
 	@mkdir -p out
 	@setsid $(BIN)/python -m pytest tests/integrations/test_ray.py > out/test-ray.txt 2>&1 & ray=$$!; \
+	trap "kill -INT -- -$$ray" INT TERM; \
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/integrations/test_ray.py; status=$$?; \
 	wait $$ray || status=1; cat out/test-ray.txt; exit $$status
 

@@ -1,5 +1,6 @@
 """Component pooling by similarity and with other reductions: against dense forms, and as a layer that learns."""
 
+import copy
 import logging
 
 import pytest
@@ -294,6 +295,17 @@ def test_half_precision_of_a_large_supernode(dtype: torch.dtype, reduce: str) ->
     out = layer(x, path)
     assert out.x.shape == (1, 2)
     torch.testing.assert_close(out.x, torch.full((1, 2), 1.5, dtype=dtype), rtol=0.01, atol=0.01)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_training_in_half_precision(dtype: torch.dtype) -> None:
+    x, edge_index = torch.randn(8, 3), undirected(2, 8, 12)
+    wide = ComponentPooling(3, scorer="similarity")
+    half = copy.deepcopy(wide).to(dtype)
+    for layer, features in ((wide, x), (half, x.to(dtype).requires_grad_())):
+        layer(features, edge_index).x.float().square().mean().backward()
+        assert layer.similarity.logit.grad is not None
+    torch.testing.assert_close(half.similarity.mean.float(), wide.similarity.mean, rtol=0.02, atol=0.02)
 
 
 def test_it_learns_what_the_paper_s_layer_cannot() -> None:

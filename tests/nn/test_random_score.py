@@ -140,7 +140,7 @@ def test_a_random_order_merges_as_random_scores_do_and_weighs_as_learned_ones_do
     ("settings", "message"),
     [
         ({"order": "best", "ratio": 0.5}, "order must be one of 'score', 'random'; got 'best'"),
-        ({"order": "random"}, "order='random' needs ratio: a threshold has no order"),
+        ({"order": "random"}, "order='random' works with ratio only"),
         (
             {"order": "random", "scorer": "random", "reduce": "sum", "ratio": 0.5},
             "scorer='random' merges in random order by itself: leave out order='random'",
@@ -150,3 +150,15 @@ def test_a_random_order_merges_as_random_scores_do_and_weighs_as_learned_ones_do
 def test_orders_that_make_no_sense(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ComponentPooling(3, **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("settings", [{"scorer": "random", "reduce": "sum"}, {"order": "random"}])
+def test_a_batch_that_is_not_sorted(settings: dict[str, str]) -> None:
+    layer = ComponentPooling(3, ratio=0.5, **settings)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="batch must be sorted, but node 0 is in graph 1"):
+        layer(torch.ones(2, 3), torch.tensor([[0], [1]]), torch.tensor([1, 0]))
+
+
+def test_nan_is_noticed_in_random_order() -> None:
+    with pytest.raises(ValueError, match="NaN"):
+        ComponentPooling(3, ratio=0.5, order="random")(torch.full((2, 3), torch.nan), torch.tensor([[0, 1], [1, 0]]))

@@ -91,7 +91,7 @@ def check_order(
     if order not in ORDERS:
         raise ValueError(f"{names[0]} must be one of {', '.join(map(repr, ORDERS))}; got {order!r}")
     if order == "random" and ratio is None:
-        raise ValueError(f"{names[0]}='random' needs {names[1]}: a threshold has no order")
+        raise ValueError(f"{names[0]}='random' works with {names[1]} only")
     if order == "random" and scorer == "random":
         raise ValueError(f"scorer='random' merges in random order by itself: leave out {names[0]}='random'")
 

@@ -21,7 +21,7 @@ from compool.nn._settings import (
 )
 from compool.nn.pooled import Assigned, Pooled
 from compool.nn.random_score import RandomScore
-from compool.ops._checks import check_inputs
+from compool.ops._checks import check_inputs, nan_score
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -256,6 +256,8 @@ class ComponentPooling(EdgeScorer):
     def _coarsen(self, edge_score: Tensor, x: Tensor, edge_index: Tensor, batch: Tensor | None) -> ops.Coarse:
         num_nodes = x.size(0)
         if self.random_order is not None:
+            if not torch.compiler.is_compiling() and edge_score.isnan().any():
+                raise nan_score(edge_score)
             edge_score = self.random_order(x, edge_index, batch)
         args, parts = (edge_score, edge_index, num_nodes), None
         if self.quantile is not None:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from compool import ops
-from compool.ops._checks import check_range
+from compool.ops._checks import check_graphs, check_range
 
 
 class RandomScore(torch.nn.Module):
@@ -40,6 +40,7 @@ class RandomScore(torch.nn.Module):
             batch = torch.zeros(x.size(0), dtype=torch.long, device=x.device)
         if not torch.compiler.is_compiling():
             check_range(edge_index, x.size(0))
+            check_graphs(batch, edge_index)
         batch = batch.contiguous()
         first, num_graphs = torch.searchsorted(batch, batch), x.size(0)  # a graph has a node, or no edge
         graph = first.index_select(0, edge_index[0])

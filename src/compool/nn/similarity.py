@@ -59,12 +59,12 @@ class Similarity(torch.nn.Module):
         return self.term_and_pass(x, edge_index)[0]
 
     def term_and_pass(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
-        """The term of each edge, and the `x` that what follows must use so that its gradients meet in one place."""
+        """The term of each edge, and the `x` that what follows must use: see `ops.similarity.distance_and_pass`."""
         dtype = torch.promote_types(x.dtype, torch.float32)
         if not self.training:
             distance, x = distance_and_pass(x, edge_index, self._weight(dtype))
         else:
-            counted = ops.select(x.new_zeros(edge_index.size(1)), edge_index, x.size(0), 0.0).counted
+            counted = ops.select(x.new_zeros(edge_index.size(1), dtype=dtype), edge_index, x.size(0), 0.0).counted
             has_edges = counted.any()  # a batch without edges changes nothing
             self.num_batches_tracked += has_edges
             share = moving_share(self.num_batches_tracked).to(self.mean.dtype) * has_edges
@@ -84,7 +84,9 @@ def moving_share(num_batches: Tensor) -> Tensor:
 
 
 def channel_weight(logit: Tensor, mean: Tensor) -> Tensor:
-    """What squared differences are multiplied by, p / m; channels whose ends never differ have no share in p."""
+    """What squared differences are multiplied by, p / m; channels whose ends never differ have no share in p, unless
+    none ever does.
+    """
     is_constant = mean <= TINY
     return logit.masked_fill(is_constant, NO_SHARE).softmax(-1) / mean.masked_fill(is_constant, 1.0)
 

@@ -82,7 +82,10 @@ def edge_distance(x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor |
 def distance_and_pass(
     x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """:func:`edge_distance`, and the `x` that what follows must use so that its gradients meet in one place."""
+    """:func:`edge_distance`, and the `x` that what follows must use so that its gradients meet in one place.
+
+    The gradient of that `x` must come from an operator that made it afresh, as merging does: it is added to in place.
+    """
     weight = weight.view(-1, x.size(1))
     if is_transformed():
         return _torch.edge_distance(x, edge_index, weight, group), x

@@ -98,7 +98,8 @@ def inspect_graph(
         raise ValueError("network must have a component pooling layer, got none")
     if any(pool.order == "random" for pool in pools):
         raise ValueError(
-            "network merges edges in random order, which its scores do not show; only order='score' is drawn"
+            "network merges edges in random order, not by score, so that a drawing by scores would be wrong; choose "
+            "another recipe"
         )
     if not 0 <= index < len(graphs):
         raise ValueError(f"index must lie in 0..{len(graphs) - 1}, the graphs of {graphs.name}; got {index}")

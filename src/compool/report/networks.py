@@ -110,9 +110,11 @@ def is_kept(store: Path, run: Run) -> bool:
 
 
 def chosen_run(study: Study, dataset: str) -> Run | None:
-    """The run of component pooling on a data set to inspect: the one with the best validation accuracy."""
+    """The run of component pooling on a data set to inspect: the one with the best validation accuracy, of those whose
+    scores say what merges.
+    """
     results = [row.results[OURS] for row in study.rows if row.dataset == dataset and OURS in row.results]
-    runs = [run for result in results for run in result.done]
+    runs = [run for result in results for run in result.done if run.settings.get("merge_order") != "random"]
     return best_run(runs) if runs else None
 
 
