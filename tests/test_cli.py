@@ -59,8 +59,9 @@ def test_a_folder_that_is_not_there() -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_run_is_stopped(tmp_path: Path, how: signal.Signals) -> None:
-    command = [sys.executable, "-c", "from compool.cli import app; app()", "run", "--method", "component", "--epochs"]
-    command += ["100000", "--workers", "2", "--replicas", "4", "--block", "1"]
+    at_once = "from compool.study import progress; progress.LINE_INTERVAL = 0"  # report the second epoch
+    command = [sys.executable, "-c", f"{at_once}; from compool.cli import app; app()", "run", "--method", "component"]
+    command += ["--epochs", "100000", "--workers", "2", "--replicas", "4", "--block", "1"]
     command += ["--store", str(tmp_path / "study.sqlite")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:

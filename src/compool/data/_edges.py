@@ -42,21 +42,28 @@ def order_edges(
         >>> order_edges(source, target, np.array([0, 2, 4]), with_rows=True).rows.tolist()
         [1, 0]
     """
+    from compool.data._loops import first_wrong  # imports numba, which takes a while
+
     num_nodes = int(node_ptr[-1])
     key = source.astype(np.int64) * num_nodes + target
     order = np.argsort(key, kind="stable") if with_rows else None
-    key = np.sort(key) if order is None else key[order]  # 0.4 s on COLLAB, where np.unique takes 50
+    if order is not None:
+        key = key[order]
+    elif (key[1:] < key[:-1]).any():
+        key.sort()  # np.unique takes a hundred times as long
     is_first = np.diff(key, prepend=-1) > 0
     key, rows = key[is_first], None if order is None else order[is_first]
     source, target = (key // num_nodes).astype(np.int32), (key % num_nodes).astype(np.int32)
-    reverse = np.sort(target.astype(np.int64) * num_nodes + source)
-    if not np.array_equal(key, reverse):
-        lonely = int(np.setdiff1d(key, reverse)[0])
-        raise OneDirectionError(lonely // num_nodes, lonely % num_nodes)
     loop = source == target
     looped = source[loop].astype(np.int64) if loop.any() else None
     source, target, rows = source[~loop], target[~loop], None if rows is None else rows[~loop]
-    graph = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))[source]
-    edge_ptr = np.concatenate([[0], np.cumsum(np.bincount(graph, minlength=len(node_ptr) - 1))])
-    offset = node_ptr[graph].astype(np.int32)
-    return Edges(np.stack([source - offset, target - offset]), edge_ptr, looped, rows)
+    sizes = np.diff(node_ptr)
+    edge_ptr = np.searchsorted(source, node_ptr)  # sources ascend
+    offset = np.repeat(node_ptr[:-1].astype(np.int32), np.diff(edge_ptr))
+    source -= offset
+    target -= offset
+    # They are sorted, which leaves only one thing that can be wrong: an edge without its reverse
+    wrong, graph, edge = first_wrong(node_ptr, edge_ptr, source, target, np.empty(int(sizes.max(initial=0)), np.int64))
+    if wrong:
+        raise OneDirectionError(int(node_ptr[graph] + source[edge]), int(node_ptr[graph] + target[edge]))
+    return Edges(np.stack([source, target]), edge_ptr, looped, rows)
