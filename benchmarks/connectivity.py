@@ -5,7 +5,8 @@
 
 The folds of a set are trained together: `torch.func` stacks their weights and maps PyG's modules over them, and on a
 GPU a step of all folds is one CUDA graph, as all graphs of a set have the same edges. Each fold is trained as if alone:
-with its own initial weights and batch order, and an optimizer that works element by element.
+with its own initial weights and batch order, and an optimizer that works element by element. GCN and GIN sum over
+neighbours row by row instead of edge by edge; a check before training compares their outputs with PyG's.
 
 Networks are those of `connectivity_networks.py`, settings those of the benchmark (Rampášek and Wolf 2021): Adam with a
 learning rate of 0.001, batches of 32, 200 epochs. The epoch with the best validation accuracy is tested.
@@ -28,9 +29,11 @@ from rich.progress import Progress
 from rich.table import Table
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
+from torch_geometric.nn import GCNConv
 
 from compool.data import GraphSet, color_connectivity, split
 from compool.replicas.captured import Captured, copy_into
+from compool.replicas.kernels import propagate
 
 BATCH, LR = 32, 1e-3
 COUNTS = {"minnesota": 6000}  # the other topologies have 15,000 colourings
@@ -40,12 +43,93 @@ METHODS: dict[str, Callable[[int, int], nn.Module]] = {
 }
 
 
+class SharedEdges:
+    """The edges of a batch of graphs that all have the same."""
+
+    def __init__(self, graphs: GraphSet, device: str) -> None:
+        self.nodes, self.device = int(graphs.node_ptr[1]), device
+        self.edges = torch.from_numpy(graphs.edge_index[:, : int(graphs.edge_ptr[1])]).long().to(device)
+        self.degree = torch.bincount(self.edges[0], minlength=self.nodes)
+        self._batches: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def batch(self, graphs: int) -> tuple[Tensor, Tensor]:
+        """The edges of so many graphs [2, E], and where each node's begin [N + 1]."""
+        if graphs not in self._batches:
+            shift = torch.arange(graphs, device=self.device) * self.nodes
+            edges = (self.edges.unsqueeze(1) + shift.view(1, -1, 1)).flatten(1)
+            self._batches[graphs] = edges, F.pad(self.degree.repeat(graphs).cumsum(0), (1, 0))
+        return self._batches[graphs]
+
+
+class NeighbourSum(torch.autograd.Function):
+    """The sum of each node's neighbours. Edges are undirected, so gradients are summed in the same way."""
+
+    @staticmethod
+    def forward(x: Tensor, shared: SharedEdges) -> Tensor:
+        """[N, d], all graphs of all networks one after another."""
+        edges, row_ptr = shared.batch(x.size(0) // shared.nodes)
+        return propagate(x, row_ptr, edges[1])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, SharedEdges], output: Tensor) -> None:
+        """Keep the edges."""
+        ctx.shared = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        """The same sum."""
+        return NeighbourSum.apply(grad, ctx.shared), None
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int, None], x: Tensor, shared: SharedEdges) -> tuple[Tensor, int]:
+        """The graphs of all networks at once."""
+        x = x.movedim(dims[0], 0)
+        return NeighbourSum.apply(x.flatten(0, 1), shared).view_as(x), 0
+
+
+class OnSharedEdges(nn.Module):
+    """The forward pass of a network of GCN or GIN layers without edges × channels, for graphs of the same edges."""
+
+    def __init__(self, network: networks.GCN) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Tensor, shared: SharedEdges) -> Tensor:
+        """The logits of each graph [graphs, classes]."""
+        network, virtual = self.network, getattr(self.network, "virtual", ())
+        x = network.first(x)
+        for level, (layer, norm) in enumerate(zip(network.layers, network.norms, strict=True)):
+            x = x + norm(self.convolved(layer, x, shared)).relu()
+            if level < len(virtual):
+                answer = virtual[level](self.mean(x, shared)).unsqueeze(1)
+                x = (x.unflatten(0, (-1, shared.nodes)) + answer).flatten(0, 1)
+        return network.head(self.mean(x, shared))
+
+    @staticmethod
+    def convolved(layer: nn.Module, x: Tensor, shared: SharedEdges) -> Tensor:
+        """What PyG's layer returns."""
+        if not isinstance(layer, GCNConv):
+            return layer.nn((1 + layer.eps) * x + NeighbourSum.apply(x, shared))
+        scale = (shared.degree + 1).rsqrt().repeat(x.size(0) // shared.nodes).unsqueeze(1)
+        x = scale * layer.lin(x)
+        return scale * (x + NeighbourSum.apply(x, shared)) + layer.bias
+
+    @staticmethod
+    def mean(x: Tensor, shared: SharedEdges) -> Tensor:
+        """The mean over each graph's nodes."""
+        return x.unflatten(0, (-1, shared.nodes)).mean(1)
+
+
 class Stack:
     """R networks of one kind, and graphs that share their edges."""
 
-    def __init__(self, networks: list[nn.Module], graphs: GraphSet, device: str) -> None:
-        self.parameters, self.buffers = stack_module_state(networks)
-        self.frame = deepcopy(networks[0]).to("meta")
+    def __init__(self, modules: list[nn.Module], graphs: GraphSet, device: str) -> None:
+        self.by_rows = not isinstance(modules[0], networks.GAT)
+        if self.by_rows:
+            check_forms(modules[0], graphs)
+            modules = [OnSharedEdges(module) for module in modules]
+        self.parameters, self.buffers = stack_module_state(modules)
+        self.frame = deepcopy(modules[0]).to("meta")
         for name, tensor in self.parameters.items():
             self.parameters[name] = tensor.to(device).detach().requires_grad_()
         self.buffers = {name: tensor.to(device) for name, tensor in self.buffers.items()}
@@ -54,25 +138,16 @@ class Stack:
     def to_graphs(self, graphs: GraphSet, device: str) -> None:
         """Continue with other graphs."""
         assert graphs.labels is not None
-        nodes, edges = int(graphs.node_ptr[1]), int(graphs.edge_ptr[1])
-        self.red = torch.from_numpy(graphs.labels).view(-1, nodes).to(device, torch.int8)
+        self.shared = SharedEdges(graphs, device)
+        self.red = torch.from_numpy(graphs.labels).view(-1, self.shared.nodes).to(device, torch.int8)
         self.y = torch.from_numpy(graphs.y).to(device)
-        self.edges = torch.from_numpy(graphs.edge_index[:, :edges]).long().to(device)
-        self.batches: dict[int, Tensor] = {}
-
-    def edge_index(self, size: int) -> Tensor:
-        """The edges of a batch [2, size · E]."""
-        if size not in self.batches:
-            shift = torch.arange(size, device=self.edges.device) * self.red.size(1)
-            self.batches[size] = (self.edges.unsqueeze(1) + shift.view(1, -1, 1)).flatten(1)
-        return self.batches[size]
 
     def logits(self, ids: Tensor) -> Tensor:
         """[R, B, 2] from the graphs [R, B]."""
         red, size = self.red[ids], ids.size(1)
         x = F.one_hot(red.long(), 2).flatten(1, 2).float()
         batch = torch.arange(size, device=red.device).repeat_interleave(red.size(2), output_size=size * red.size(2))
-        graph = (self.edge_index(size), batch, size)
+        graph = (self.shared,) if self.by_rows else (self.shared.batch(size)[0], batch, size)
 
         def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
             return functional_call(self.frame, (parameters, buffers), (x, *graph))
@@ -88,6 +163,15 @@ class Stack:
     def correct(self, ids: Tensor) -> Tensor:
         """How many graphs each network classifies correctly [R]."""
         return (self.logits(ids).argmax(2) == self.y[ids]).sum(1)
+
+
+@torch.no_grad()
+def check_forms(network: nn.Module, graphs: GraphSet) -> None:
+    """Raise if summing by rows is not what PyG's layers do."""
+    shared = SharedEdges(graphs, "cpu")
+    x = torch.randn(2 * shared.nodes, 2)
+    expected = network(x, shared.batch(2)[0], torch.arange(2).repeat_interleave(shared.nodes), 2)
+    torch.testing.assert_close(OnSharedEdges(network)(x, shared), expected)
 
 
 def parts(ids: Tensor, most: int) -> tuple[Tensor, ...]:

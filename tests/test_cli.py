@@ -378,35 +378,20 @@ def test_a_full_disk_while_figures_are_written(tmp_path: Path, monkeypatch: pyte
     assert sorted(Store(path).runs(), key=str) == sorted(before, key=str)
 
 
-@pytest.mark.parametrize(
-    ("change", "warning", "table"),
-    [
-        (
-            "curves = 'nonsense', checksum = ''",  # of an older version
-            "the curves of 3 runs are damaged and left out (first: NCI1, component, fast, replica 0)",
-            "81.5 ± 1.3",
-        ),
-        (
-            "test = 0.1",
-            "3 damaged runs are left out: NCI1 component replica 0; NCI1 edgepool replica 0; NCI1 gin replica 0 "
-            "(compool run trains missing runs)",
-            "82",
-        ),
-    ],
-)
-def test_a_damaged_store_with_a_column_too_many(change: str, warning: str, table: str, tmp_path: Path) -> None:
+def test_a_damaged_store_with_a_column_too_many(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     Store(path).add(three())
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("ALTER TABLE runs ADD COLUMN note TEXT")
-        connection.execute(f"UPDATE runs SET {change} WHERE replica = 0")
+        connection.execute("UPDATE runs SET test = 0.1 WHERE replica = 0")
     command = [sys.executable, "-c", "from compool.cli import app; app()", "report", "--store", str(path)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert result.stderr.splitlines() == [
         f"{path} has columns that compool does not know and ignores: note",
-        f"{path}: {warning}",
+        f"{path}: 3 damaged runs are left out: NCI1 component replica 0; NCI1 edgepool replica 0; NCI1 gin replica 0 "
+        "(compool run trains missing runs)",
     ]
-    assert table in result.stdout
+    assert "82" in result.stdout
 
 
 def test_show_without_any_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from compool.study import Run, Store
-from compool.study.migrations import MIGRATIONS
-from compool.study.runs import encode_run
 
 CODE = """
 import sys
@@ -110,62 +108,31 @@ def test_files_that_are_no_study(tmp_path: Path) -> None:
     ):
         Store(path)
     assert path.read_text() == "nonsense " * 200  # left alone
-    newer = tmp_path / "newer.sqlite"
-    with sqlite3.connect(newer) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(ValueError, match="was written by a newer version of compool"):
-        Store(newer)
 
 
-def test_a_file_of_the_first_version_opens(tmp_path: Path) -> None:
-    path, run = tmp_path / "study.sqlite", example(0)
-    row = encode_run(run)
-    later = ("weights_checksum", "node", "reason", "data_checksum", "splits_checksum", "own_source", "metrics")
-    names = [name for name in row if name not in (*later, "train_graphs", "test_graphs", "checksum")]
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(MIGRATIONS[0])
-        connection.execute("PRAGMA user_version = 1")
-        insert = f"INSERT INTO runs ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)})"
-        connection.execute(insert, {name: row[name] for name in names})
-    store = Store(path)
+@pytest.mark.parametrize(("version", "age"), [(1, "an older"), (99, "a newer")])
+def test_a_file_of_another_version_is_left_alone(tmp_path: Path, version: int, age: str) -> None:
+    path = tmp_path / "study.sqlite"
+    Store(path).add([example(0)])
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT checksum FROM runs").fetchall() == [(row["checksum"],)]
-    store.add([example(1, node="host 0123456789ab GPU 3", reason="lost", weights_checksum="89ab")])
-    assert list(store.runs()) == [
-        run,
-        example(1, node="host 0123456789ab GPU 3", reason="lost", weights_checksum="89ab"),
-    ]
+        connection.execute(f"PRAGMA user_version = {version}")
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=rf"was written by {age} version of compool \(format {version}, not "):
+        Store(path)
+    assert path.read_bytes() == before
 
 
 def test_columns_of_somebody_else_are_kept_and_ignored(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path, row = tmp_path / "study.sqlite", encode_run(example(0))
-    with closing(sqlite3.connect(path)) as connection, connection:
-        for statement in MIGRATIONS[:5]:
-            connection.execute(statement)
-        connection.execute("PRAGMA user_version = 5")
-        connection.execute("ALTER TABLE runs ADD COLUMN 'my; note' TEXT")
-        later = ("data_checksum", "splits_checksum", "train_graphs", "test_graphs", "checksum", "own_source", "metrics")
-        names = [name for name in row if name not in later]
-        insert = f"INSERT INTO runs ({', '.join(names)}, 'my; note') VALUES ({', '.join('?' * len(names))}, 'good')"
-        connection.execute(insert, [row[name] for name in names])
-    store = Store(path)
-    assert list(store.runs()) == [example(0)]
-    assert caplog.messages == [f"{path} has columns that compool does not know and ignores: my; note"]
-    assert store.add([example(1)]) == 1
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute('SELECT "my; note" FROM runs ORDER BY replica').fetchall() == [("good",), (None,)]
-
-
-@pytest.mark.parametrize("curves", ["nonsense", '{"loss": 5}', "[1]", "[" * 10**5])
-def test_a_run_whose_curves_are_damaged_is_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture, curves: str) -> None:
-    """In runs of older versions, which have no checksum."""
     store = Store(tmp_path / "study.sqlite")
-    store.add([example(0), example(1), example(2)])
+    store.add([example(0)])
     with closing(sqlite3.connect(store.path)) as connection, connection:
-        connection.execute("UPDATE runs SET curves = ?, checksum = '' WHERE replica > 0", [curves])
-    assert list(store.runs()) == [example(0), example(1, curves={}), example(2, curves={})]
-    expected = f"{store.path}: the curves of 2 runs are damaged and left out (first: NCI1, component, fast, replica 1)"
-    assert caplog.messages == [expected]
+        connection.execute("ALTER TABLE runs ADD COLUMN 'my; note' TEXT")
+        connection.execute("UPDATE runs SET 'my; note' = 'good'")
+    assert list(store.runs()) == [example(0)]
+    assert caplog.messages == [f"{store.path} has columns that compool does not know and ignores: my; note"]
+    assert store.add([example(1)]) == 1
+    with closing(sqlite3.connect(store.path)) as connection:
+        assert connection.execute('SELECT "my; note" FROM runs ORDER BY replica').fetchall() == [("good",), (None,)]
 
 
 DAMAGE = {
@@ -186,6 +153,7 @@ DAMAGE = {
     "test_graphs": 1,
     "status": "failed",
     "finished": "2026-11-15T12:00:00+00:01",
+    "checksum": "",
 }
 
 

@@ -1,6 +1,5 @@
 """The weights of the best epoch of each run: from the training through checkpoints, workers and the store."""
 
-import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -17,7 +16,6 @@ from compool import data, replicas, study
 from compool.cli import app
 from compool.replicas.trainer import Curves, Trained, TrainingSettings, train
 from compool.study import planning
-from compool.study.migrations import MIGRATIONS
 from compool.study.runs import decode_weights, encode_weights
 from tests.study.blocks import interrupt, longer, planned
 from tests.study.test_store import example
@@ -202,18 +200,3 @@ def test_own_networks_hand_over_the_same_form() -> None:
     back = decode_weights(encode_weights(given))
     assert back.keys() == given.keys()
     assert all(torch.equal(back[name], tensor) and back[name].dtype == tensor.dtype for name, tensor in given.items())
-
-
-def test_stores_of_older_versions_get_the_table(tmp_path: Path) -> None:
-    path = tmp_path / "study.sqlite"
-    study.Store(path).add([example(0)])
-    version = next(index for index, text in enumerate(MIGRATIONS) if "CREATE TABLE weights" in text)
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("DROP TABLE weights")
-        for column in re.findall(r"ADD COLUMN (\w+)", ";".join(MIGRATIONS[version:])):
-            connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
-        connection.execute(f"PRAGMA user_version = {version}")
-    store = study.Store(path)
-    assert list(store.runs()) == [example(0)]
-    store.add([example(1, weights=WEIGHTS)])
-    assert (store.weights(example(0)), store.weights(example(1))) == (b"", WEIGHTS)

@@ -13,7 +13,6 @@ JSON_COLUMNS: dict[str, type] = {
     "curves": dict,
     "metrics": dict,
 }  # columns of nested values, and what they hold
-LATER_JSON_COLUMNS = ("metrics",)  # empty text in runs of older versions
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes what begins so for a formula
 MAX_REPLICAS = 10**7
 _EPOCHS = ("loss", "validation", "validation_loss", "test", "kept")  # curves with one entry per epoch

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from compool.study.checksums import CHECKSUM_COLUMN, run_checksum
-from compool.study.columns import FLOAT_MAXIMA, INTEGER_RANGES, JSON_COLUMNS, LATER_JSON_COLUMNS
+from compool.study.columns import FLOAT_MAXIMA, INTEGER_RANGES, JSON_COLUMNS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -83,23 +83,16 @@ def encode_run(run: Run) -> dict[str, Any]:
     """A run as SQLite stores it, and its checksum."""
     row = {name: getattr(run, name) for name in COLUMNS}  # asdict would copy all curves, which doubles the time
     row = (
-        row
-        | {name: _encode_nested(name, row[name]) for name in JSON_COLUMNS}
-        | {name: _real(row[name]) for name in FLOAT_MAXIMA}
+        row | {name: json.dumps(row[name]) for name in JSON_COLUMNS} | {name: _real(row[name]) for name in FLOAT_MAXIMA}
     )
     stored = {name: value.encode() if isinstance(value, str) else value for name, value in row.items()}
     return row | {CHECKSUM_COLUMN: run_checksum(stored)}
 
 
-def decode_run(row: Mapping[str, Any]) -> tuple[Run, list[str]]:
-    """The run of a stored row, with text as bytes, and the names of its damaged columns, which become empty.
-
-    Only rows that were stored without a checksum can have damaged columns.
-    """
-    values = {name: row[name] for name in COLUMNS} | {name: row[name].decode(errors="replace") for name in TEXT_COLUMNS}
-    values |= {name: _decode_nested(name, row[name]) for name in JSON_COLUMNS}
-    damaged = [name for name in JSON_COLUMNS if values[name] is None]
-    return Run(**values | {name: JSON_COLUMNS[name]() for name in damaged}), damaged
+def decode_run(row: Mapping[str, Any]) -> Run:
+    """The run of a stored row that matches its checksum, with text as bytes."""
+    values = {name: row[name] for name in COLUMNS} | {name: row[name].decode() for name in TEXT_COLUMNS}
+    return Run(**values | {name: json.loads(row[name]) for name in JSON_COLUMNS})
 
 
 def encode_weights(weights: "Mapping[str, Tensor]") -> bytes:
@@ -145,23 +138,5 @@ def describe_damaged(damaged: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _real(value: float | None) -> float | None:
-    """A number as SQLite stores it in a column of floats: NaN is NULL."""
-    return None if value is None or math.isnan(value) else float(value)
-
-
-def _encode_nested(name: str, value: Any) -> str:
-    """The value of a JSON column; columns that older versions lack are empty text if there is nothing in them."""
-    return "" if name in LATER_JSON_COLUMNS and not value else json.dumps(value)
-
-
-def _decode_nested(name: str, text: bytes) -> Any:
-    """The value of a JSON column; None if it is not JSON, or of another type."""
-    if name in LATER_JSON_COLUMNS and not text:
-        return JSON_COLUMNS[name]()
-    try:
-        value = json.loads(text.decode())
-    except (ValueError, RecursionError):
-        return None
-    if name == "curves" and isinstance(value, dict) and not all(isinstance(curve, list) for curve in value.values()):
-        return None
-    return value if isinstance(value, JSON_COLUMNS[name]) else None
+    """A number as SQLite stores it in a column of floats: NaN is NULL, and there is no negative zero."""
+    return None if value is None or math.isnan(value) else value + 0.0

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from compool.study.checksums import is_intact
-from compool.study.migrations import columns, migrate
 from compool.study.runs import COLUMNS, LOST_WORKER, STORED_COLUMNS, decode_run, describe_damaged, encode_run, is_lost
 from compool.study.runs import Run as Run
+from compool.study.schema import create_tables
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Store:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         with self._connection() as connection:
-            migrate(connection, path, COLUMNS)
+            create_tables(connection, path)
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -86,14 +86,13 @@ class Store:
     def runs(self, datasets: Sequence[str] = (), methods: Sequence[str] = (), curves: bool = True) -> Iterator[Run]:
         """All runs, or those of some data sets and methods, in order; without `curves`, their curves are left empty.
 
-        A run that does not match its checksum is left out, with a warning. Runs of older versions have no checksum:
-        their damaged columns, such as curves that are not JSON, are left empty.
+        A run that does not match its checksum is left out, with a warning.
         """
         with self._connection() as connection:
-            extra = [name for name in columns(connection, "runs") if name not in STORED_COLUMNS]
+            table = connection.execute("SELECT name FROM pragma_table_info('runs')").fetchall()
+        extra = [name for (name,) in table if name not in STORED_COLUMNS]
         if extra:
             _log.warning("%s has columns that compool does not know and ignores: %s", self.path, ", ".join(extra))
-        damaged: dict[str, list[Run]] = {}
         conditions, parameters = ["1"], list[str]()
         for column, names in (("dataset", datasets), ("method", methods)):
             if names:
@@ -101,15 +100,7 @@ class Store:
                 parameters += names
         order = "ORDER BY dataset, method, recipe, seed, replica, finished"
         for row in self._intact(f"{' AND '.join(conditions)} {order}", parameters):
-            run, empty = decode_run(row if curves else row | {"curves": b"{}"})
-            for name in empty:
-                damaged.setdefault(name, []).append(run)
-            yield run
-        for name, runs in damaged.items():
-            message = "%s: the %s of %d runs are damaged and left out (first: %s, %s, %s, replica %d)"
-            first = runs[0]
-            of = (first.dataset, first.method, first.recipe, first.replica)
-            _log.warning(message, self.path, name, len(runs), *of)
+            yield decode_run(row if curves else row | {"curves": b"{}"})
 
     def _intact(self, condition: str, parameters: Sequence[Any]) -> Iterator[dict[str, Any]]:
         """The rows that meet a condition and match their checksums, text as bytes; a warning names the others."""
