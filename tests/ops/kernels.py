@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from compool.ops import _torch
@@ -26,6 +27,7 @@ def plain_pool(
     x: Tensor,
     halves: Tensor,
     bias: Tensor,
+    term: Tensor | None,
     edge_index: Tensor,
     batch: Tensor | None,
     activation: str,
@@ -35,8 +37,8 @@ def plain_pool(
 ) -> tuple[Tensor, ...]:
     """All steps, one by one; differentiable."""
     ends = (halves @ x.to(halves.dtype).t()).expand(2, -1)
-    raw = _torch.score(ends, edge_index, bias)
-    score = raw.tanh() if activation == "tanh" else raw.sigmoid()
+    raw = _torch.score(ends, edge_index, bias) + (0 if term is None else term)
+    score = {"tanh": torch.tanh, "sigmoid": torch.sigmoid, "hardtanh": F.hardtanh}[activation](raw)
     found = _torch.coarsen(score.detach(), edge_index, x.size(0), threshold, batch, self_loops)
     merged, counted, cluster, first, alone, edges, graph = found
     if ratio is not None:
@@ -54,19 +56,31 @@ def check_pool(own: Kernels, x: Tensor, edge_index: Tensor, batch: Tensor) -> No
     wide = torch.promote_types(x.dtype, torch.float32)
     assert own.pool is not None
     assert own.pool_backward is not None
-    for rows, activation, ratio in ((2, "tanh", None), (1, "sigmoid", None), (1, "tanh", 0.5)):
+    term = torch.randn(edge_index.size(1), dtype=wide, device=x.device)
+    for rows, activation, ratio, own_term in (
+        (2, "tanh", None, None),
+        (1, "sigmoid", None, None),
+        (1, "tanh", 0.5, None),
+        (1, "hardtanh", None, term),
+        (2, "sigmoid", 0.5, term),
+    ):
         halves = torch.randn(rows, x.size(1), dtype=wide, device=x.device, requires_grad=True)
         bias = torch.ones(1, dtype=wide, device=x.device, requires_grad=True)
         leaf = x.detach().requires_grad_()
+        added = None if own_term is None else own_term.clone().requires_grad_()
         given = (edge_index, batch, activation, 0.3, False, ratio)
-        theirs = plain_pool(leaf, halves, bias, *given)
+        theirs = plain_pool(leaf, halves, bias, added, *given)
         with torch.no_grad():
-            ours = own.pool(x, halves.detach(), bias.detach(), *given)
-        same(ours, tuple(t.detach() for t in theirs))
+            ours = own.pool(x, halves.detach(), bias.detach(), own_term, *given)
+        order = {} if wide == torch.float64 else {"rtol": 1e-4, "atol": 1e-4}  # of sums
+        same(ours, tuple(t.detach() for t in theirs), **order)
         out, score, cluster, _, _, merged, weight = ours
         grads = (torch.randn_like(out), torch.randn_like(score) if rows == 2 else None)
-        expected = torch.autograd.grad(theirs[:2] if rows == 2 else theirs[0], (leaf, halves, bias), grads[:rows])
-        known = (halves.detach(), edge_index, score, cluster, merged, weight, activation)
+        inputs = (leaf, halves, bias) if added is None else (leaf, halves, bias, added)
+        expected = torch.autograd.grad(theirs[:2] if rows == 2 else theirs[0], inputs, grads[:rows])
+        if added is None:
+            expected = (*expected, score.new_empty(0))
+        known = (halves.detach(), edge_index, score, cluster, merged, weight, activation, added is not None)
         for a, b in zip(own.pool_backward(*grads, x, *known), expected, strict=True):
             limit = 32 * torch.finfo(x.dtype).eps * (1.0 + float(b.abs().max()) if b.numel() else 0.0)  # another order
             torch.testing.assert_close(a, b, rtol=0, atol=limit)

@@ -14,7 +14,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 from compool.ops import _cuda, _torch  # noqa: E402
 from compool.ops._cuda import launch, steps  # noqa: E402
 from tests.graphs import SHAPES, batch_around, path, random_graph, star  # noqa: E402
-from tests.ops.kernels import both, check_pool  # noqa: E402
+from tests.ops.kernels import both, check_pool, same  # noqa: E402
 
 gpu = partial(both, _cuda.KERNELS, _torch.KERNELS)
 # The interpreter is slow: it gets paths of 100 nodes, and no large graph
@@ -69,10 +69,25 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
     gpu("edge_distance", x, edge_index, channel, None)
     check_distance_backward(score, x, edge_index, channel, None)
     gpu("edge_moments", x, edge_index, counted, None, 1)
+    check_observe(x, edge_index)
     group, rows = batch.long() % 3, torch.rand(3, channels, dtype=wide, device=DEVICE)  # no edge joins two
     gpu("edge_distance", x, edge_index, rows, group)
     check_distance_backward(score, x, edge_index, rows, group)
     gpu("edge_moments", x, edge_index, counted, group, 3)
+
+
+def check_observe(x: Tensor, edge_index: Tensor) -> None:
+    """Running statistics, with a channel whose ends never differ."""
+    x, wide = x.clone(), torch.promote_types(x.dtype, torch.float32)
+    x[:, 0] = 1.0
+    given = (x, edge_index, torch.randn(x.size(1), dtype=wide, device=DEVICE))
+    results = []
+    for kernels in (_cuda.KERNELS, _torch.KERNELS):
+        mean, variance = torch.full_like(given[2], 2.0), torch.full_like(given[2][:1], 3.0)
+        num_batches = torch.full((), 4, device=DEVICE)
+        found = kernels.observe(*given, mean, variance, num_batches)
+        results.append((*found, mean, variance, num_batches))
+    same(*results, **TOLERANCE[wide])
 
 
 def check_distance_backward(grad: Tensor, x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None) -> None:

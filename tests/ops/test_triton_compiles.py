@@ -22,13 +22,13 @@ MODULES = (
 # Pointers are to float32, and other arguments are int32, unless their names say otherwise
 TYPES = {
     "*i64": "graph_ids node_ptr edge_ptr edge_start node rows ptr row_ptr graph_ptr key index num_counted limit cluster"
-    " first graph group batch tree_ptr part children size table keys root order source target best chosen",
+    " num_batches first graph group batch tree_ptr part children size table keys root order source target best chosen",
     "*i32": "edge_index neighbour parent rank flags is_root is_first short_keys edge_of low high above position ids"
     " kept",
     "*i1": "merged counted alone candidate",
     "i32": "stride last plus",
 }
-INLINE = ("number_node",)  # what other kernels call
+INLINE = ("number_node", "raise_flag")  # what other kernels call
 OTHERWISE = {
     ("fold_key", "out"): "*i64",
     ("split_keys", "out"): "*i64",
@@ -87,6 +87,9 @@ def _compile_all() -> None:
             if name == "grouped_linear":  # half precision
                 signature = {one: "*fp16" if kind == "*fp32" else kind for one, kind in signature.items()}
                 values[(given.index("PRECISION"),)] = "tf32"
+                triton.compile(ASTSource(kernel, signature, values, aligned), target=target)
+            if "SCORE" in constants:
+                values[(given.index("SCORE"),)] = "hardtanh"
                 triton.compile(ASTSource(kernel, signature, values, aligned), target=target)
             if "GROUPED" in constants:
                 values[(given.index("GROUPED"),)] = False

@@ -151,9 +151,12 @@ class ComponentPooling(EdgeScorer):
         dropout = self.dropout if self.training else 0.0
         fine = (edge_index, edge_attr)
         options = (self.quantile, self.max_size, self.edge_dim, edge_attr, dropout or None, self.random_order)
-        is_basic = self.score in ("tanh", "sigmoid") and self.weights == "merged" and self.edge_reduce != "multiplicity"
-        is_basic = is_basic and self.reduce == "score" and self.similarity is None and self.scorer is None
+        is_basic = isinstance(self.score, str) and self.weights == "merged" and self.edge_reduce != "multiplicity"
+        is_basic = is_basic and self.reduce == "score" and self.scorer is None and self.random is None
         if is_basic and all(option is None for option in options):  # one operator does it all
+            term = None
+            if self.similarity is not None:
+                term, x = self.similarity.term_and_pass(x, edge_index)
             x, edge_score, cluster, edge_index, batch = ops.pool(
                 x,
                 edge_index,
@@ -166,6 +169,7 @@ class ComponentPooling(EdgeScorer):
                 self.self_loops,
                 self._per_member,
                 self.ratio,
+                term,
             )
             pooled = Pooled(x, edge_index, batch, cluster, edge_score, None, *fine)
             return self._observed(pooled, num_nodes) if self.training else pooled

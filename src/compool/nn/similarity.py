@@ -3,13 +3,7 @@
 import torch
 from torch import Tensor
 
-from compool import ops
-from compool.ops.similarity import distance_and_pass
-
-MOMENTUM = 0.05  # of running statistics, once there have been as many batches
-TINY = 1e-30  # a channel whose ends never differ says nothing
-NO_SHARE = -1e30  # a logit; of channels that all have it, each gets the same share, and there is no NaN
-EPSILON = 1e-6
+from compool.ops.similarity import observe, standards, term_and_pass
 
 
 class Similarity(torch.nn.Module):
@@ -33,7 +27,7 @@ class Similarity(torch.nn.Module):
         >>> similarity = Similarity(2)
         >>> x, edge_index = torch.tensor([[0.0, 1.0], [0.0, 2.0], [9.0, 1.0]]), torch.tensor([[0, 1], [1, 2]])
         >>> similarity(x, edge_index)
-        tensor([ 1.0000, -1.0000], grad_fn=<MulBackward0>)
+        tensor([ 1.0000, -1.0000], grad_fn=<_TermBackward>)
     """
 
     mean: Tensor
@@ -60,40 +54,9 @@ class Similarity(torch.nn.Module):
 
     def term_and_pass(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
         """The term of each edge, and the `x` that what follows must use: see `ops.similarity.distance_and_pass`."""
+        if self.training:
+            distance, by = observe(x, edge_index, self.logit, self.mean, self.variance, self.num_batches_tracked)
+            return term_and_pass(x, edge_index, self.logit, by, distance)
         dtype = torch.promote_types(x.dtype, torch.float32)
-        if not self.training:
-            distance, x = distance_and_pass(x, edge_index, self._weight(dtype))
-        else:
-            counted = ops.select(x.new_zeros(edge_index.size(1), dtype=dtype), edge_index, x.size(0), 0.0).counted
-            has_edges = counted.any()  # a batch without edges changes nothing
-            self.num_batches_tracked += has_edges
-            share = moving_share(self.num_batches_tracked).to(self.mean.dtype) * has_edges
-            self.mean.lerp_(ops.edge_moments(x, edge_index, counted).to(self.mean.dtype), share)
-            distance, x = distance_and_pass(x, edge_index, self._weight(dtype))
-            self.variance.lerp_(_variance(distance.detach(), counted).to(self.variance.dtype), share)
-        return (1 - distance) * (self.variance.to(dtype) + EPSILON).rsqrt(), x
-
-    def _weight(self, dtype: torch.dtype) -> Tensor:
-        """What the squared differences of each channel are multiplied by [d]."""
-        return channel_weight(self.logit.to(dtype), self.mean.to(dtype))
-
-
-def moving_share(num_batches: Tensor) -> Tensor:
-    """How much the latest batch counts in running statistics: means over all batches at first, then moving averages."""
-    return num_batches.clamp(min=1).reciprocal().clamp(min=MOMENTUM)
-
-
-def channel_weight(logit: Tensor, mean: Tensor) -> Tensor:
-    """What squared differences are multiplied by, p / m; channels whose ends never differ have no share in p, unless
-    none ever does.
-    """
-    is_constant = mean <= TINY
-    return logit.masked_fill(is_constant, NO_SHARE).softmax(-1) / mean.masked_fill(is_constant, 1.0)
-
-
-def _variance(distance: Tensor, counted: Tensor) -> Tensor:
-    """The variance of the distances in a mask [1]."""
-    mask = counted.to(distance.dtype)
-    total = mask.sum().clamp(min=1)
-    centred = (distance - distance.dot(mask) / total) * mask
-    return (centred.dot(centred) / total).view(1)
+        by = standards(self.logit.to(dtype), self.mean.to(dtype), self.variance.to(dtype))
+        return term_and_pass(x, edge_index, self.logit, by)

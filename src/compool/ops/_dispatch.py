@@ -41,6 +41,7 @@ class Kernels(NamedTuple):
     edge_distance: Callable[..., Tensor]
     edge_distance_backward: Callable[..., Tensor]
     edge_moments: Callable[..., Tensor]
+    observe: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]]
     merge_tree: Callable[..., tuple[Tensor, Tensor]]
     graded_share: Callable[..., Tensor]
     graded_share_backward: Callable[..., Tensor]
@@ -49,7 +50,7 @@ class Kernels(NamedTuple):
     fold_key: Callable[..., Tensor]
     pool: Callable[..., tuple[Tensor, ...]] | None = None
     """All steps in one; where there is none, they are taken one by one."""
-    pool_backward: Callable[..., tuple[Tensor, Tensor, Tensor]] | None = None
+    pool_backward: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]] | None = None
 
 
 def is_transformed() -> bool:

@@ -2,6 +2,8 @@
 half precision accumulate in float32.
 """
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -10,6 +12,7 @@ from compool.ops._checks import check_graphs, check_range, nan_score
 from compool.ops._dispatch import Kernels
 from compool.ops._torch_budget import capped_forest, forest, ratio, top
 from compool.ops._torch_graded import graded_share, graded_share_backward, merge_tree
+from compool.ops._torch_similarity import edge_distance, edge_distance_backward, edge_moments, observe
 
 
 def node_ends(x: Tensor, halves: Tensor) -> Tensor:
@@ -167,40 +170,6 @@ def fold_key(key: Tensor, index: Tensor | None, plus: int) -> Tensor:
     return bits ^ ((bits >> 31) & 0x1FFFFFFFF)
 
 
-def edge_distance(x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None) -> Tensor:
-    weight = weight.index_select(0, _group_of_edges(edge_index, group))
-    return (_squared_differences(x, edge_index, weight.dtype) * weight).sum(1)
-
-
-def edge_distance_backward(
-    grad: Tensor, x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None, grad_x: Tensor
-) -> Tensor:
-    """Adds to `grad_x`."""
-    rows, of_edge = x.to(weight.dtype), _group_of_edges(edge_index, group)
-    share = grad.unsqueeze(1) * (rows[edge_index[0]] - rows[edge_index[1]])
-    grad_weight = torch.zeros_like(weight)
-    grad_weight.index_add_(0, of_edge, share * (rows[edge_index[0]] - rows[edge_index[1]]))
-    share = 2 * share * weight[of_edge]
-    grad_x += torch.zeros_like(rows).index_add_(0, edge_index[0], share).index_add_(0, edge_index[1], -share)
-    return grad_weight
-
-
-def edge_moments(x: Tensor, edge_index: Tensor, counted: Tensor, group: Tensor | None, num_groups: int) -> Tensor:
-    mask, of_edge = counted.to(torch.promote_types(x.dtype, torch.float32)), _group_of_edges(edge_index, group)
-    squares = _squared_differences(x, edge_index, mask.dtype) * mask.unsqueeze(1)
-    sums = mask.new_zeros(num_groups, x.size(1)).index_add_(0, of_edge, squares)
-    return sums / mask.new_zeros(num_groups).index_add_(0, of_edge, mask).clamp(min=1).unsqueeze(1)
-
-
-def _group_of_edges(edge_index: Tensor, group: Tensor | None) -> Tensor:
-    return torch.zeros_like(edge_index[0]) if group is None else group[edge_index[0]]
-
-
-def _squared_differences(x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> Tensor:
-    x = x.to(dtype)
-    return (x[edge_index[0]] - x[edge_index[1]]).square()
-
-
 KERNELS = Kernels(
     node_ends=node_ends,
     node_ends_backward=node_ends_backward,
@@ -220,6 +189,7 @@ KERNELS = Kernels(
     edge_distance=edge_distance,
     edge_distance_backward=edge_distance_backward,
     edge_moments=edge_moments,
+    observe=partial(observe, select, edge_moments, edge_distance),
     merge_tree=merge_tree,
     graded_share=graded_share,
     graded_share_backward=graded_share_backward,

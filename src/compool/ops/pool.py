@@ -1,5 +1,6 @@
 """All steps in one operator, forward and backward: the usual case, without a detour through autograd between steps."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ def _shape(
     x: Tensor,
     halves: Tensor,
     bias: Tensor,
+    term: Tensor | None,
     edge_index: Tensor,
     batch: Tensor | None,
     activation: str,
@@ -35,21 +37,26 @@ def _shape(
     return out, edge_score, cluster, edge_index.new_empty(2, unknown_size()), graph, merged, weight
 
 
-_ACTIVATIONS = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "hardtanh": torch.nn.functional.hardtanh,
+}
 
 _pool = operator(
-    "pool(Tensor x, Tensor halves, Tensor bias, Tensor edge_index, Tensor? batch, str activation, float threshold,"
-    " bool self_loops, float? ratio) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    "pool(Tensor x, Tensor halves, Tensor bias, Tensor? term, Tensor edge_index, Tensor? batch, str activation,"
+    " float threshold, bool self_loops, float? ratio) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     _shape,
     lambda kernels: kernels.pool,
 )
 _pool_backward = operator(
     "pool_backward(Tensor grad, Tensor? grad_score, Tensor x, Tensor halves, Tensor edge_index, Tensor edge_score,"
-    " Tensor cluster, Tensor merged, Tensor weight, str activation) -> (Tensor, Tensor, Tensor)",
-    lambda grad, grad_score, x, halves, *rest: (
+    " Tensor cluster, Tensor merged, Tensor weight, str activation, bool has_term) -> (Tensor, Tensor, Tensor, Tensor)",
+    lambda grad, grad_score, x, halves, edge_index, edge_score, cluster, merged, weight, activation, has_term: (
         x.new_empty(x.shape),
         halves.new_empty(halves.shape),
         halves.new_empty(1),
+        edge_score.new_empty(edge_score.shape if has_term else 0),
     ),
     lambda kernels: kernels.pool_backward,
 )
@@ -64,6 +71,7 @@ class _Pool(torch.autograd.Function):
         x: Tensor,
         halves: Tensor,
         bias: Tensor,
+        term: Tensor | None,
         edge_index: Tensor,
         batch: Tensor | None,
         activation: str,
@@ -72,12 +80,12 @@ class _Pool(torch.autograd.Function):
         ratio: float | None,
         wide: bool,
     ) -> tuple[Tensor, ...]:
-        outputs = _pool(x, halves, bias, edge_index, batch, activation, threshold, self_loops, ratio)
+        outputs = _pool(x, halves, bias, term, edge_index, batch, activation, threshold, self_loops, ratio)
         out, edge_score, cluster, edges, graph, merged, weight = outputs
         ctx.activation = activation
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(cluster, edges, graph)
-        ctx.save_for_backward(x, halves, bias, edge_index, edge_score, cluster, merged, weight)
+        ctx.save_for_backward(x, halves, bias, term, edge_index, edge_score, cluster, merged, weight)
         if (
             not wide and out.dtype != x.dtype
         ):  # torch 2.11, compiled, loses the gradient of a conversion that does nothing
@@ -86,14 +94,17 @@ class _Pool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, grad_score: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
-        x, halves, bias, edge_index, edge_score, cluster, merged, weight = ctx.saved_tensors
+        x, halves, bias, term, edge_index, edge_score, cluster, merged, weight = ctx.saved_tensors
         if grad is None:
             grad = x.new_zeros(int(cluster.max()) + 1 if cluster.numel() else 0, x.size(1))
         if wants_graph():
             again = partial(_score_and_merge, edge_index, cluster, merged, ctx.activation, grad)
-            return *gradients(again, (x, halves, bias), (grad, grad_score)), *(None,) * 7
+            inputs = (x, halves, bias) if term is None else (x, halves, bias, term)
+            grads = gradients(again, inputs, (grad, grad_score))
+            return *grads, *(None,) * (11 - len(grads))
         given = (grad, grad_score, x, halves, edge_index, edge_score, cluster, merged, weight)
-        return *_pool_backward(*given, ctx.activation), *(None,) * 7
+        *grads, grad_term = _pool_backward(*given, ctx.activation, term is not None)
+        return *grads, None if term is None else grad_term, *(None,) * 7
 
 
 def _score_and_merge(
@@ -105,9 +116,11 @@ def _score_and_merge(
     x: Tensor,
     halves: Tensor,
     bias: Tensor,
+    term: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Sums `like` others and scores, in plain torch operations, where it is known which edges merge."""
-    edge_score = _ACTIVATIONS[activation](score_halves(x, halves, bias, edge_index))
+    raw = score_halves(x, halves, bias, edge_index)
+    edge_score = _ACTIVATIONS[activation](raw if term is None else raw + term)
     size = count_members(cluster, like.size(0))
     parts = Components(cluster, size, (size == 1)[cluster])
     return merge(x, edge_score, edge_index, merged, parts, wide=True).to(like.dtype), edge_score
@@ -140,6 +153,7 @@ def pool(
     self_loops: bool = False,
     per_member: bool = False,
     ratio: float | None = None,
+    term: Tensor | None = None,
 ) -> Result:
     """:func:`score`, :func:`coarsen` and :func:`merge`, one after another, forward and backward.
 
@@ -149,12 +163,13 @@ def pool(
         weight: the scorer's linear map [1, 2d].
         bias: the scorer's bias [1].
         batch: the graph of each node [N], sorted; by default all nodes are of one graph.
-        activation: ``"tanh"`` or ``"sigmoid"``.
+        activation: ``"tanh"``, ``"sigmoid"`` or ``"hardtanh"``.
         threshold: merge the edges that score above it.
         symmetric: score both directions of an edge by the mean of their raw scores.
         self_loops: keep the edges inside supernodes as self-loops.
         per_member: divide the features of each supernode by the number of its members.
         ratio: merge as :func:`select_ratio` does, in place of a threshold.
+        term: what is added to the raw score of each edge [E]. If it depends on `x`, see `score.score_and_pass`.
 
     Example:
         >>> x, edge_index = torch.tensor([[1.0], [10.0], [5.0]]), torch.tensor([[0, 1], [1, 0]])
@@ -165,7 +180,8 @@ def pool(
     """
     halves, bias = scorer(x, weight, bias, symmetric)
     if not _is_fused(x):
-        edge_score = _ACTIVATIONS[activation](score_halves(x, halves, bias, edge_index))
+        raw = score_halves(x, halves, bias, edge_index)
+        edge_score = _ACTIVATIONS[activation](raw if term is None else raw + term)
         if ratio is None:
             coarse = coarsen(edge_score, edge_index, x.size(0), threshold, batch, self_loops)
         else:
@@ -174,7 +190,7 @@ def pool(
         out = merge(x, edge_score, edge_index, coarse.merged, coarse.parts, per_member)
         return Result(out, edge_score, coarse.parts.cluster, coarse.edge_index, coarse.batch)
     settings = (activation, threshold, self_loops, ratio, per_member)
-    out, edge_score, cluster, edges, graph = _Pool.apply(x, halves, bias, edge_index, batch, *settings)
+    out, edge_score, cluster, edges, graph = _Pool.apply(x, halves, bias, term, edge_index, batch, *settings)
     if per_member:
         out = (out / count_members(cluster, out.size(0)).unsqueeze(1)).to(x.dtype)
     return Result(out, edge_score, cluster, edges, graph)

@@ -102,6 +102,20 @@ def scorer(x: Tensor, weight: Tensor, bias: Tensor, symmetric: bool) -> tuple[Te
     return halves.mean(0, keepdim=True) if symmetric else halves, bias.to(dtype)
 
 
+def activate_(raw: Tensor, activation: str) -> Tensor:
+    """Raw scores become scores, in place."""
+    if activation == "tanh":
+        return raw.tanh_()
+    return raw.sigmoid_() if activation == "sigmoid" else raw.clamp_(-1, 1)
+
+
+def slope(edge_score: Tensor, activation: str) -> Tensor:
+    """The derivative of scores by raw scores."""
+    if activation == "tanh":
+        return 1 - edge_score * edge_score
+    return edge_score * (1 - edge_score) if activation == "sigmoid" else (edge_score.abs() < 1).to(edge_score.dtype)
+
+
 def score_halves(x: Tensor, halves: Tensor, bias: Tensor, edge_index: Tensor) -> Tensor:
     """The raw scores in plain torch operations."""
     with full_precision(x):

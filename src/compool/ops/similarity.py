@@ -1,12 +1,12 @@
 """Step 1 by similarity: how far apart the features of an edge's ends are."""
 
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
-from compool.ops import _torch
+from compool.ops import _torch_similarity
 from compool.ops._autograd import gradients, wants_graph
 from compool.ops._dispatch import is_transformed, operator
 
@@ -27,6 +27,15 @@ _moments = operator(
         num_groups, x.size(1), dtype=torch.promote_types(x.dtype, torch.float32)
     ),
     lambda kernels: kernels.edge_moments,
+)
+_observe = operator(
+    "observe(Tensor x, Tensor edge_index, Tensor logit, Tensor(a!) mean, Tensor(b!) variance, Tensor(c!) num_batches)"
+    " -> (Tensor, Tensor, Tensor, Tensor)",
+    lambda x, edge_index, logit, *_: tuple(
+        x.new_empty(size, dtype=torch.promote_types(x.dtype, torch.float32))
+        for size in (edge_index.size(1), logit.size(0), logit.size(0), 1)
+    ),
+    lambda kernels: kernels.observe,
 )
 
 
@@ -54,7 +63,7 @@ class _Distance(torch.autograd.Function):
 
 
 def _distance_and_pass(edge_index: Tensor, group: Tensor | None, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    return _torch.edge_distance(x, edge_index, weight, group), x.view_as(x)
+    return _torch_similarity.edge_distance(x, edge_index, weight, group), x.view_as(x)
 
 
 def edge_distance(x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None = None) -> Tensor:
@@ -88,7 +97,7 @@ def distance_and_pass(
     """
     weight = weight.view(-1, x.size(1))
     if is_transformed():
-        return _torch.edge_distance(x, edge_index, weight, group), x
+        return _torch_similarity.edge_distance(x, edge_index, weight, group), x
     distance, through = _Distance.apply(x, edge_index, weight, group)
     return distance, through if x.requires_grad else x
 
@@ -107,3 +116,94 @@ def edge_moments(
     """
     moments: Tensor = _moments(x.detach(), edge_index, counted, group, num_groups)
     return moments if group is not None else moments.squeeze(0)
+
+
+class Standards(NamedTuple):
+    """What distances are standardised by."""
+
+    share: Tensor
+    """The share of each channel [d], :math:`p`."""
+    weight: Tensor
+    """What the squared differences of each channel are multiplied by [d], :math:`p / m`."""
+    scale: Tensor
+    """What :math:`d - 1` is multiplied by [1], :math:`-1 / s`."""
+
+
+class _Term(torch.autograd.Function):
+    """The terms, and `x` once more, so that gradients of `x` meet in one tensor: see `score._Score`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        logit: Tensor,
+        edge_index: Tensor,
+        share: Tensor,
+        weight: Tensor,
+        scale: Tensor,
+        distance: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(x, logit, edge_index, share, weight, scale)
+        ctx.set_materialize_grads(False)
+        if distance is None:
+            distance = _distance(x, edge_index, weight.unsqueeze(0), None)
+        return (distance - 1) * scale, x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, grad_x: Tensor | None) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return grad_x, *(None,) * 6
+        x, logit, edge_index, share, weight, scale = ctx.saved_tensors
+        if wants_graph():
+            again = partial(_plain_term, edge_index, Standards(share, weight, scale))
+            return *gradients(again, (x, logit), (grad, grad_x)), *(None,) * 5
+        grad_x = torch.zeros_like(x) if grad_x is None else grad_x
+        weight = weight.unsqueeze(0)
+        by_channel = (weight * _distance_backward(grad * scale, x, edge_index, weight, None, grad_x)).squeeze(0)
+        grad_logit = torch.addcmul(by_channel, share, by_channel.sum(), value=-1)
+        return grad_x, grad_logit.to(logit.dtype), *(None,) * 5
+
+
+def _plain_term(edge_index: Tensor, standards: Standards, x: Tensor, logit: Tensor) -> tuple[Tensor, Tensor]:
+    """The terms as functions of the logits, too, in plain torch operations."""
+    share, weight, scale = standards
+    change = (logit - logit.detach()).to(share.dtype)  # zero, but not its gradient
+    factor = torch.where(share > 0, weight / share, 0)
+    weight = (share.log() + change).softmax(-1) * factor
+    return (_torch_similarity.edge_distance(x, edge_index, weight.unsqueeze(0), None) - 1) * scale, x.view_as(x)
+
+
+def standards(logit: Tensor, mean: Tensor, variance: Tensor) -> Standards:
+    """What the logits of channels and running statistics come to, in the precision of `variance`."""
+    shares = _torch_similarity.channel_shares(logit.detach(), mean)
+    return Standards(*shares, _torch_similarity.negative_scale(variance))
+
+
+def observe(
+    x: Tensor, edge_index: Tensor, logit: Tensor, mean: Tensor, variance: Tensor, num_batches: Tensor
+) -> tuple[Tensor, Standards]:
+    """Update the running statistics of a :class:`~compool.nn.Similarity` in place, with a batch.
+
+    Returns:
+        The distances between the ends of its edges [E], and what they are standardised by, both by the new statistics.
+    """
+    distance, *by = _observe(x.detach(), edge_index, logit.detach(), mean, variance, num_batches)
+    return distance, Standards(*by)
+
+
+def term_and_pass(
+    x: Tensor, edge_index: Tensor, logit: Tensor, by: Standards, distance: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The term of each edge [E], :math:`-(d_{ij} - 1) / s`, and `x` as in :func:`distance_and_pass`.
+
+    Args:
+        x: node features [N, d].
+        edge_index: edges [2, E].
+        logit: of which `by` was computed [d]; it gets a gradient.
+        by: what distances are standardised by.
+        distance: the distances [E], if they are known.
+    """
+    if is_transformed():
+        return _plain_term(edge_index, by, x, logit)[0], x
+    term, through = _Term.apply(x, logit, edge_index, *by, distance)
+    return term, through if x.requires_grad else x

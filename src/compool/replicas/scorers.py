@@ -8,7 +8,8 @@ from torch.nn import Module
 
 from compool import ops
 from compool.nn.random_score import RandomScore
-from compool.nn.similarity import EPSILON, Similarity, channel_weight, moving_share
+from compool.nn.similarity import Similarity
+from compool.ops._torch_similarity import channel_shares, momentum, negative_scale
 from compool.ops.similarity import distance_and_pass
 from compool.replicas import kernels
 from compool.replicas.layers import stacked
@@ -51,13 +52,13 @@ class StackedSimilarity(Module):
             counted = edge_index[0] != edge_index[1]
             num_edges = _sum_by_replica(counted.to(self.variance.dtype), union)
             self.num_batches_tracked += (num_edges > 0).squeeze(1)
-            share = (num_edges > 0) * moving_share(self.num_batches_tracked).unsqueeze(1).to(self.mean.dtype)
+            share = (num_edges > 0) * momentum(self.num_batches_tracked).unsqueeze(1).to(self.mean.dtype)
             self.mean.lerp_(ops.edge_moments(x, edge_index, counted, union.replica, union.replicas), share)
-        distance, x = distance_and_pass(x, edge_index, channel_weight(self.logit, self.mean), union.replica)
+        distance, x = distance_and_pass(x, edge_index, channel_shares(self.logit, self.mean)[1], union.replica)
         if self.training:
             self.variance.lerp_(_variance(distance.detach(), counted, num_edges, union), share)
-        scale = (self.variance + EPSILON).rsqrt()
-        return (1 - distance) * kernels.segment_repeat(scale, union.edge_ptr, distance.size(0)).squeeze(1), x
+        scale = negative_scale(self.variance)
+        return (distance - 1) * kernels.segment_repeat(scale, union.edge_ptr, distance.size(0)).squeeze(1), x
 
 
 def _variance(distance: Tensor, counted: Tensor, num_edges: Tensor, union: Union) -> Tensor:

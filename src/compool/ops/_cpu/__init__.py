@@ -4,7 +4,9 @@ The loops compile when first used and are cached on disk. Half precision is comp
 end.
 """
 
-from compool.ops import _torch
+from functools import partial
+
+from compool.ops import _torch, _torch_similarity
 from compool.ops._cpu.budget import capped_forest, ratio, top
 from compool.ops._cpu.forest import forest
 from compool.ops._cpu.graded import graded_share, graded_share_backward, merge_tree
@@ -45,6 +47,7 @@ KERNELS = _torch.KERNELS._replace(
     edge_distance=edge_distance,
     edge_distance_backward=edge_distance_backward,
     edge_moments=edge_moments,
+    observe=partial(_torch_similarity.observe, select, edge_moments, edge_distance),
     merge_tree=merge_tree,
     graded_share=graded_share,
     graded_share_backward=graded_share_backward,

@@ -7,12 +7,14 @@ from torch import Tensor
 from compool.ops._checks import check_graphs, check_range, nan_score
 from compool.ops._cpu import budget, loops
 from compool.ops._cpu.arrays import empty_like, ends_of, ready
+from compool.ops.score import activate_, slope
 
 
 def pool(
     x: Tensor,
     halves: Tensor,
     bias: Tensor,
+    term: Tensor | None,
     edge_index: Tensor,
     batch: Tensor | None,
     activation: str,
@@ -32,7 +34,7 @@ def pool(
     ends = np.empty((halves.size(0), num_nodes), edge_score.numpy().dtype)
     loops.node_ends(rows.numpy(), halves.contiguous().numpy(), ends)
     loops.score(ends[[0, -1]], source, target, bias.numpy(), edge_score.numpy())
-    edge_score = edge_score.tanh_() if activation == "tanh" else edge_score.sigmoid_()
+    edge_score = activate_(edge_score if term is None else edge_score.add_(term), activation)
 
     # Eq. 2: the edges with S_ij > t, of those that count; with a ratio, t depends on the graph
     counted, merged = np.empty(num_edges, np.bool_), torch.empty(num_edges, dtype=torch.bool)
@@ -82,7 +84,8 @@ def pool_backward(
     merged: Tensor,
     weight: Tensor,
     activation: str,
-) -> tuple[Tensor, Tensor, Tensor]:
+    has_term: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     rows, (source, target) = ready(x), ends_of(edge_index)
     grad_x, grad_weight, grad_raw = empty_like(rows, x.size(0)), torch.empty_like(weight), torch.empty_like(edge_score)
     given = (ready(grad), rows, weight, cluster, grad_x, grad_weight)
@@ -90,7 +93,7 @@ def pool_backward(
     loops.gather_merged(grad_weight.numpy(), source, merged.numpy(), grad_raw.numpy())
     if grad_score is not None:
         grad_raw += grad_score
-    grad_raw *= 1 - edge_score * edge_score if activation == "tanh" else edge_score * (1 - edge_score)
+    grad_raw *= slope(edge_score, activation)
     ends = weight.new_zeros(2, x.size(0))
     loops.sum_ends(grad_raw.numpy(), source, target, ends.numpy())
     if halves.size(0) == 1:
@@ -98,4 +101,4 @@ def pool_backward(
     grad_halves = torch.zeros_like(halves, memory_format=torch.contiguous_format)
     both = (halves.contiguous(), grad_x, grad_halves)
     loops.node_ends_backward(ends.numpy(), rows.numpy(), *(t.numpy() for t in both))
-    return grad_x.to(x.dtype), grad_halves, grad_raw.sum().view(1)
+    return grad_x.to(x.dtype), grad_halves, grad_raw.sum().view(1), grad_raw if has_term else grad_raw.new_empty(0)

@@ -9,7 +9,7 @@ from compool.ops._cuda.forest import forest
 from compool.ops._cuda.graded import graded_share, graded_share_backward, merge_tree
 from compool.ops._cuda.pool import pool, pool_backward
 from compool.ops._cuda.rows import merge_pairs, merge_pairs_backward, row_sum, row_sum_backward
-from compool.ops._cuda.similarity import edge_distance, edge_distance_backward, edge_moments
+from compool.ops._cuda.similarity import edge_distance, edge_distance_backward, edge_moments, observe
 from compool.ops._cuda.steps import coarsen, components, connect, fold_key, score, select, sum_ends
 
 KERNELS = _torch.KERNELS._replace(
@@ -25,6 +25,7 @@ KERNELS = _torch.KERNELS._replace(
     edge_distance=edge_distance,
     edge_distance_backward=edge_distance_backward,
     edge_moments=edge_moments,
+    observe=observe,
     merge_tree=merge_tree,
     graded_share=graded_share,
     graded_share_backward=graded_share_backward,

@@ -9,7 +9,7 @@ first of the best. Other constants as in `kernels`.
 import triton
 import triton.language as tl
 
-from compool.ops._cuda.kernels import NAN, NUMBER, RANGE, _raise, size_free
+from compool.ops._cuda.kernels import NAN, NUMBER, RANGE, raise_flag, size_free
 
 NO_OFFER = tl.constexpr(2**63 - 1)
 NO_POSITION = tl.constexpr(2**31 - 1)
@@ -54,7 +54,7 @@ def offer_edges(
     good = inside
     if not LISTED:
         good = inside & (u >= 0) & (u < N) & (v >= 0) & (v < N)
-        _raise(flags, RANGE, inside & (good == 0))
+        raise_flag(flags, RANGE, inside & (good == 0))
         if MASKED:
             good = good & (tl.load(candidate + e, mask=inside, other=0) != 0)
     a = tl.load(parent + u, mask=good, other=0)
@@ -62,7 +62,7 @@ def offer_edges(
     active = good & (a != b)
     w = tl.load(weight + e, mask=inside, other=0)
     if not LISTED:
-        _raise(flags, NAN, inside & (w != w))
+        raise_flag(flags, NAN, inside & (w != w))
     key = _order_key(w).to(tl.int64)
     if TIES:
         first_a = active & (key == tl.load(best + a, mask=active, other=0))

@@ -24,7 +24,7 @@ SIZE = 8
 
 
 @triton.jit
-def _raise(flags, which: tl.constexpr, condition):
+def raise_flag(flags, which: tl.constexpr, condition):
     wrong = tl.sum(condition.to(tl.int32), 0)
     tl.atomic_max(flags + which, 1, mask=wrong > 0)
 
@@ -62,7 +62,7 @@ def _start(i, parent, alone, batch, flags, N, HAS_BATCH: tl.constexpr):
     if HAS_BATCH:
         graph = tl.load(batch + i, mask=inside, other=0)
         before = tl.load(batch + i - 1, mask=inside & (i > 0), other=0)  # so that a negative first one is noticed
-        _raise(flags, BATCH, inside & (graph < before))
+        raise_flag(flags, BATCH, inside & (graph < before))
 
 
 @size_free
@@ -134,17 +134,17 @@ def _tanh(x):
 
 @size_free
 def select_and_hook(
-    score, left, right, bias, high, low, edge_index, stride, batch, merged, counted, parent, weight, flags, limit, E, N,
-    SCORE: tl.constexpr, WEIGH: tl.constexpr, HAS_BATCH: tl.constexpr, LIMITED: tl.constexpr, HOOK: tl.constexpr,
-    BLOCK: tl.constexpr,
+    score, left, right, bias, term, high, low, edge_index, stride, batch, merged, counted, parent, weight, flags, limit,
+    E, N, SCORE: tl.constexpr, HAS_TERM: tl.constexpr, WEIGH: tl.constexpr, HAS_BATCH: tl.constexpr,
+    LIMITED: tl.constexpr, HOOK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Of strictly sorted edges: which count, which merge, and with HOOK the components of these.
 
     `high` and `low` are the bits of the threshold, a float64.
 
-    SCORE says how the scores come to be: "given", or by "tanh" or "sigmoid" from what the two ends add; then they are
-    written. With WEIGH, `counted` is not written, and `weight`, which comes in as zeros, gets w_i = Σ S_ij over merged
-    edges.
+    SCORE says how the scores come to be: "given", or by "tanh", "sigmoid" or "hardtanh" from what the two ends add, and
+    each edge's own `term`; then they are written. With WEIGH, `counted` is not written, and `weight`, which comes in as
+    zeros, gets w_i = Σ S_ij over merged edges.
     """
     if LIMITED:
         E = tl.load(limit)
@@ -153,21 +153,28 @@ def select_and_hook(
     u = tl.load(edge_index + e, mask=inside, other=0)
     v = tl.load(edge_index + stride + e, mask=inside, other=0)
     good = inside & (u >= 0) & (u < N) & (v >= 0) & (v < N)
-    _raise(flags, RANGE, inside & (good == 0))
+    raise_flag(flags, RANGE, inside & (good == 0))
     if HAS_BATCH:
         of_source, of_target = tl.load(batch + u, mask=good, other=0), tl.load(batch + v, mask=good, other=0)
-        _raise(flags, CROSSING, of_source != of_target)
+        raise_flag(flags, CROSSING, of_source != of_target)
     if SCORE == "given":
         s = tl.load(score + e, mask=inside, other=0.0)
     else:
         s = tl.load(left + u, mask=good, other=0.0) + tl.load(right + v, mask=good, other=0.0) + tl.load(bias)
-        s = _tanh(s) if SCORE == "tanh" else 1 / (1 + tl.exp(-s))
+        if HAS_TERM:
+            s += tl.load(term + e, mask=inside, other=0.0)
+        if SCORE == "tanh":
+            s = _tanh(s)
+        elif SCORE == "sigmoid":
+            s = 1 / (1 + tl.exp(-s))
+        else:  # NaN stays NaN
+            s = tl.where(s > 1, 1.0, tl.where(s < -1, -1.0, s))
         tl.store(score + e, s, mask=inside)
-    _raise(flags, NAN, inside & (s != s))
+    raise_flag(flags, NAN, inside & (s != s))
     later = inside & (e > 0)
     before_u = tl.load(edge_index + e - 1, mask=later, other=-1)
     before_v = tl.load(edge_index + stride + e - 1, mask=later, other=-1)
-    _raise(flags, UNSORTED, later & ((u < before_u) | ((u == before_u) & (v <= before_v))))
+    raise_flag(flags, UNSORTED, later & ((u < before_u) | ((u == before_u) & (v <= before_v))))
     counts = inside & (u != v)
     threshold = (high.to(tl.int64) << 32) | (low.to(tl.int64) & 0xFFFFFFFF)
     merges = counts & (s > threshold.to(tl.float64, bitcast=True).to(s.dtype))
@@ -190,7 +197,7 @@ def hook(edge_index, stride, merged, parent, flags, E, N, BLOCK: tl.constexpr):
     u = tl.load(edge_index + e, mask=inside, other=0)
     v = tl.load(edge_index + stride + e, mask=inside, other=0)
     good = (u >= 0) & (u < N) & (v >= 0) & (v < N)
-    _raise(flags, RANGE, inside & (good == 0))
+    raise_flag(flags, RANGE, inside & (good == 0))
     active = inside & good & (u != v) & (tl.load(merged + e, mask=inside, other=0) != 0)
     _union(u.to(tl.int32), v.to(tl.int32), active, parent)
 
@@ -287,7 +294,7 @@ def insert_edges(
         tries += 1
         left = tl.sum(active.to(tl.int32), 0)
         if tries > 256:
-            _raise(flags, FULL, active)
+            raise_flag(flags, FULL, active)
             active = active & (active == 0)
             left = 0
     ones = fresh.to(tl.int32)

@@ -12,12 +12,14 @@ from compool.ops._cuda.launch import EDGES, HOOKS, NODES, PROGRAMS, launch, over
 from compool.ops._cuda.steps import raise_flagged, score
 from compool.ops._torch import connect, distinct
 from compool.ops._torch_budget import highest
+from compool.ops.score import activate_
 
 
 def pool(
     x: Tensor,
     halves: Tensor,
     bias: Tensor,
+    term: Tensor | None,
     edge_index: Tensor,
     batch: Tensor | None,
     activation: str,
@@ -34,7 +36,9 @@ def pool(
     by_node, by_edge = (-(-num_nodes // NODES),), (-(-num_edges // EDGES) or 1,)
 
     # What each end of an edge adds to its score; every node is a component by itself
-    flags = torch.zeros(kernels.SIZE, dtype=torch.int32, device=device)
+    size = min(1 << max(2 * num_edges - 1, 0).bit_length(), launching.TABLE)
+    table = torch.zeros(size + kernels.SIZE // 2, dtype=torch.long, device=device)
+    flags = table[size:].view(torch.int32)
     parent, is_root = torch.empty(2, num_nodes, dtype=torch.int32, device=device)
     alone, merged = (torch.empty(size, dtype=torch.bool, device=device) for size in (num_nodes, num_edges))
     ends, weight = halves.new_empty(halves.size(0), num_nodes), halves.new_empty(num_nodes)
@@ -46,12 +50,13 @@ def pool(
     edge_score, how = halves.new_empty(num_edges), activation
     if halves.dtype != torch.float32:  # the kernel's own functions are good for float32
         raw = score(ends.expand(2, -1), edge_index, bias)
-        edge_score, how = raw.tanh_() if activation == "tanh" else raw.sigmoid_(), "given"
+        edge_score, how = activate_(raw if term is None else raw.add_(term), activation), "given"
     if num_edges:
         bits = struct.unpack(">ii", struct.pack(">d", threshold))  # as a number, it would be a float32
-        given = (edge_score, ends[0], ends[-1], bias, *bits, edges, stride, graphs)
+        own = edge_score if term is None else term.contiguous()
+        given = (edge_score, ends[0], ends[-1], bias, own, *bits, edges, stride, graphs)
         to = (merged, counted, parent, weight, flags, flags, num_edges, num_nodes)
-        options = {"SCORE": how, "HAS_BATCH": batched, "LIMITED": False, "BLOCK": HOOKS}
+        options = {"SCORE": how, "HAS_TERM": term is not None, "HAS_BATCH": batched, "LIMITED": False, "BLOCK": HOOKS}
         options |= {"WEIGH": ratio is None, "HOOK": ratio is None}
         launch(kernels.select_and_hook, (-(-num_edges // HOOKS),), *given, *to, **options)
     if ratio is not None:  # a threshold that depends on the graph
@@ -69,8 +74,6 @@ def pool(
     rank = torch.cumsum(is_root, 0, dtype=torch.int32)
 
     # Eq. 4: the pairs of supernodes that edges join
-    size = min(1 << max(2 * num_edges - 1, 0).bit_length(), launching.TABLE)
-    table = torch.zeros(size, dtype=torch.long, device=device)
     keys, short_keys = table.new_empty(min(num_edges, size)), flags.new_empty(min(num_edges, size))
     joined = (edges, stride, parent, rank, table, size - 1, keys, short_keys, flags, num_edges, num_nodes, 1)
     options = {"PARENT": True, "SELF_LOOPS": self_loops, "INPUT_LOOPS": False, "BLOCK": EDGES}
@@ -114,24 +117,24 @@ def pool_backward(
     merged: Tensor,
     weight: Tensor,
     activation: str,
-) -> tuple[Tensor, Tensor, Tensor]:
+    has_term: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     grad, x, halves = grad.contiguous(), x.contiguous(), halves.contiguous()
-    num_nodes, channels = x.shape
-    rows = halves.size(0)
-    ends, grad_halves, grad_bias = (halves.new_zeros(size) for size in ((rows, num_nodes), (rows, channels), (1,)))
-    grid, tile = tiles(num_nodes, x)
-    grad_weight = torch.empty_like(weight)
-    launch(row_kernels.row_products, grid[:1], grad, x, cluster, grad_weight, x.size(0), **tile)
-    edges, stride = strided(edge_index)
+    (edges, stride), num_nodes, rows = strided(edge_index), x.size(0), halves.size(0)
     num_edges = edges.size(1)
+    ends, grad_halves, grad_bias = weight.new_empty(rows, num_nodes), torch.empty_like(halves), halves.new_empty(1)
+    grad_raw = weight.new_empty(num_edges if has_term else 0)
+    grid, tile = tiles(num_nodes, x)
+    two, grad_weight = {"TWO": rows == 2}, torch.empty_like(weight)
+    given = (grad, x, cluster, grad_weight, ends, grad_halves, grad_bias, num_nodes)
+    launch(row_kernels.row_products, grid[:1], *given, **two, **tile)
     if num_edges:
         scores = (edge_score if grad_score is None else grad_score.contiguous(), edge_score, merged)
-        to = (ends[0], ends[-1], grad_bias, num_edges)
-        options = {"HAS_GRAD": grad_score is not None, "TANH": activation == "tanh"}
-        grid_edges = over(num_edges, EDGES)
-        launch(row_kernels.edges_backward, grid_edges, grad_weight, *scores, edges, stride, *to, **options, BLOCK=EDGES)
+        to = (ends[0], ends[-1], grad_bias, grad_raw, num_edges)
+        options = {"HAS_GRAD": grad_score is not None, "SCORE": activation, "HAS_TERM": has_term, "BLOCK": EDGES}
+        launch(row_kernels.edges_backward, over(num_edges, EDGES), grad_weight, *scores, edges, stride, *to, **options)
     grad_x = torch.empty_like(x)
     programs = min(grid[0], PROGRAMS)
-    given = (grad, x, weight, cluster, ends, halves, grad_x, grad_halves, num_nodes, grid[0], programs)
-    launch(row_kernels.nodes_backward, (programs, grid[1]), *given, TWO=rows == 2, **tile)
-    return grad_x, grad_halves, grad_bias
+    nodes = (grad, x, weight, cluster, ends, halves, grad_x, grad_halves, num_nodes, grid[0], programs)
+    launch(row_kernels.nodes_backward, (programs, grid[1]), *nodes, **two, **tile)
+    return grad_x, grad_halves, grad_bias, grad_raw

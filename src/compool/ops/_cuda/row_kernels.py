@@ -123,10 +123,25 @@ def gathered_row_sum_backward(
 
 
 @size_free
-def row_products(grad, x, cluster, out, N, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """out[i] = grad[cluster[i]] · x[i]: the gradient of a node's weight."""
+def row_products(
+    grad, x, cluster, out, ends, grad_halves, grad_bias, N, D: tl.constexpr, TWO: tl.constexpr, ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """out[i] = grad[cluster[i]] · x[i]: the gradient of a node's weight. The other three become zeros, for the kernels
+    that add to them.
+    """
     i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     inside = i < N
+    tl.store(ends + i, 0.0, mask=inside)
+    if TWO:
+        tl.store(ends + N + i, 0.0, mask=inside)
+    if tl.program_id(0) == 0:
+        tl.store(grad_bias, 0.0)
+        for low in range(0, D, COLUMNS):
+            c = low + tl.arange(0, COLUMNS)
+            tl.store(grad_halves + c, 0.0, mask=c < D)
+            if TWO:
+                tl.store(grad_halves + D + c, 0.0, mask=c < D)
     k = tl.load(cluster + i, mask=inside, other=0)
     total = tl.zeros([ROWS], dtype=out.dtype.element_ty)
     for low in range(0, D, COLUMNS):
@@ -139,10 +154,11 @@ def row_products(grad, x, cluster, out, N, D: tl.constexpr, ROWS: tl.constexpr, 
 
 @size_free
 def edges_backward(
-    grad_weight, grad_score, score, merged, edge_index, stride, left, right, bias, E,
-    HAS_GRAD: tl.constexpr, TANH: tl.constexpr, BLOCK: tl.constexpr,
+    grad_weight, grad_score, score, merged, edge_index, stride, left, right, bias, raw, E,
+    HAS_GRAD: tl.constexpr, SCORE: tl.constexpr, HAS_TERM: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """From the gradients of weights, and of scores where there are any, to those of the two ends and of the bias.
+    """From the gradients of weights, and of scores where there are any, to those of the two ends, of the bias and, if
+    each edge adds a term of its own, of the `raw` scores.
 
     `left`, `right` and `bias` come in as zeros.
     """
@@ -155,10 +171,14 @@ def edges_backward(
     if HAS_GRAD:
         g += tl.load(grad_score + e, mask=inside, other=0.0)
     s = tl.load(score + e, mask=inside, other=0.0)
-    if TANH:
+    if SCORE == "tanh":
         g *= 1 - s * s
-    else:
+    elif SCORE == "sigmoid":
         g *= s * (1 - s)
+    else:
+        g = tl.where(tl.abs(s) < 1, g, 0.0)
+    if HAS_TERM:
+        tl.store(raw + e, g, mask=inside)
     some = inside & (g != 0)
     tl.atomic_add(left + u, g, mask=some, sem="relaxed")
     tl.atomic_add(right + v, g, mask=some, sem="relaxed")

@@ -5,7 +5,15 @@ that selects edges raises.
 import triton
 import triton.language as tl
 
-from compool.ops._cuda.kernels import size_free
+from compool.ops import _torch_similarity
+from compool.ops._cuda.kernels import UNSORTED, raise_flag, size_free
+
+# Of a batch, after the D sums of squared differences: how many edges count, the sums of d − 1 and of its square over
+# these, and how much the batch counts in the running statistics
+COUNT, SUM, SQUARES, STEP = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
+SCALARS = 4
+_MOMENTUM, _TINY = tl.constexpr(_torch_similarity.MOMENTUM), tl.constexpr(_torch_similarity.TINY)
+_NO_SHARE, _EPSILON = tl.constexpr(_torch_similarity.NO_SHARE), tl.constexpr(_torch_similarity.EPSILON)
 
 
 @triton.jit
@@ -114,3 +122,75 @@ def edge_moments(
             total += tl.sum(difference * difference, 0)
     if not GROUPED:
         tl.atomic_add(sums + c, total, mask=c < D, sem="relaxed")
+
+
+@size_free
+def count_edges(edge_index, stride, counted, statistics, flags, E, N, D: tl.constexpr, BLOCK: tl.constexpr):
+    """Which edges count, if they are strictly sorted: all but self-loops."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = e < E
+    later = inside & (e > 0)
+    u, v, valid = _ends(e, edge_index, stride, E, N)
+    before_u = tl.load(edge_index + e - 1, mask=later, other=-1)
+    before_v = tl.load(edge_index + stride + e - 1, mask=later, other=-1)
+    raise_flag(flags, UNSORTED, later & ((u < before_u) | ((u == before_u) & (v <= before_v))))
+    counts = valid & (u != v)
+    tl.store(counted + e, counts, mask=inside)
+    tl.atomic_add(statistics + D + COUNT, tl.sum(counts.to(statistics.dtype.element_ty), 0), sem="relaxed")
+
+
+@size_free
+def update_mean(
+    statistics, logit, mean, num_batches, share, weight, D: tl.constexpr, COLUMNS: tl.constexpr
+):  # fmt: skip
+    """The running mean of each channel, and its share and weight by it."""
+    c = tl.arange(0, COLUMNS)
+    inside = c < D
+    dtype = statistics.dtype.element_ty
+    count = tl.load(statistics + D + COUNT)
+    batches = tl.load(num_batches) + (count > 0).to(tl.int64)
+    tl.store(num_batches, batches)
+    step = tl.maximum(1.0 / tl.maximum(batches, 1).to(dtype), _MOMENTUM)
+    step = tl.where(count > 0, step, 0.0).to(dtype)
+    tl.store(statistics + D + STEP, step)
+    before = tl.load(mean + c, mask=inside, other=1.0).to(dtype)
+    latest = tl.load(statistics + c, mask=inside, other=1.0) / tl.maximum(count, 1.0)
+    after = (before + step * (latest - before)).to(mean.dtype.element_ty)
+    tl.store(mean + c, after, mask=inside)
+    constant = after.to(dtype) <= _TINY
+    logits = tl.where(constant, _NO_SHARE, tl.load(logit + c, mask=inside, other=0.0).to(dtype))
+    logits = tl.where(inside, logits, -float("inf"))
+    shares = tl.exp(logits - tl.max(logits, 0))
+    shares /= tl.sum(shares, 0)
+    tl.store(share + c, shares, mask=inside)
+    tl.store(weight + c, shares / tl.where(constant, 1.0, after.to(dtype)), mask=inside)
+
+
+@size_free
+def sum_distances(distance, counted, statistics, E, TILES, PROGRAMS, D: tl.constexpr, BLOCK: tl.constexpr):
+    """The sums of d − 1 and of its square over the edges that count."""
+    dtype = statistics.dtype.element_ty
+    total = tl.zeros([BLOCK], dtype=dtype)
+    squares = tl.zeros([BLOCK], dtype=dtype)
+    for block in range(tl.program_id(0), TILES, PROGRAMS):
+        e = (block * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
+        counts = (e < E) & (tl.load(counted + e, mask=e < E, other=0) != 0)
+        centred = tl.where(counts, tl.load(distance + e, mask=counts, other=1.0) - 1.0, 0.0)
+        total += centred
+        squares += centred * centred
+    tl.atomic_add(statistics + D + SUM, tl.sum(total, 0), sem="relaxed")
+    tl.atomic_add(statistics + D + SQUARES, tl.sum(squares, 0), sem="relaxed")
+
+
+@size_free
+def update_variance(statistics, variance, scale, D: tl.constexpr):
+    """The running variance of distances, and what d − 1 is multiplied by."""
+    dtype = statistics.dtype.element_ty
+    count = tl.maximum(tl.load(statistics + D + COUNT), 1.0)
+    step = tl.load(statistics + D + STEP)
+    mean = tl.load(statistics + D + SUM) / count
+    latest = tl.maximum(tl.load(statistics + D + SQUARES) / count - mean * mean, 0.0)
+    before = tl.load(variance).to(dtype)
+    after = (before + step * (latest - before)).to(variance.dtype.element_ty)
+    tl.store(variance, after)
+    tl.store(scale, -1.0 / tl.sqrt(after.to(dtype) + _EPSILON))

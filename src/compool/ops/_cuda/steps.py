@@ -162,8 +162,9 @@ def select_and_hook(
         given = edge_score.contiguous()
         graphs = parent if batch is None else batch.contiguous()
         to = (graphs, merged, counted, parent, given, flags, flags if limit is None else limit)
-        args = (given, given, given, given, *threshold_bits(threshold), edges, stride, *to)
-        options = {"SCORE": "given", "WEIGH": False, "HAS_BATCH": batch is not None, "LIMITED": limit is not None}
+        args = (given, given, given, given, given, *threshold_bits(threshold), edges, stride, *to)
+        options = {"SCORE": "given", "HAS_TERM": False, "WEIGH": False}
+        options |= {"HAS_BATCH": batch is not None, "LIMITED": limit is not None}
         sizes = (num_edges, parent.numel())
         launch(kernels.select_and_hook, over(num_edges, HOOKS), *args, *sizes, **options, HOOK=hook, BLOCK=HOOKS)
     return merged, counted
