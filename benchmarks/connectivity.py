@@ -61,75 +61,52 @@ class SharedEdges:
         return self._batches[graphs]
 
 
-class NeighbourSum(torch.autograd.Function):
-    """The sum of each node's neighbours. Edges are undirected, so gradients are summed in the same way."""
+def linear(weights: dict[str, Tensor], name: str, x: Tensor) -> Tensor:
+    """A linear layer of R networks, [R, B, n, inputs] to [R, B, n, outputs].
 
-    @staticmethod
-    def forward(x: Tensor, shared: SharedEdges) -> Tensor:
-        """[N, d], all graphs of all networks one after another."""
-        edges, row_ptr = shared.batch(x.size(0) // shared.nodes)
-        return propagate(x, row_ptr, edges[1])
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, SharedEdges], output: Tensor) -> None:
-        """Keep the edges."""
-        ctx.shared = inputs[1]
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        """The same sum."""
-        return NeighbourSum.apply(grad, ctx.shared), None
-
-    @staticmethod
-    def vmap(info: Any, dims: tuple[int, None], x: Tensor, shared: SharedEdges) -> tuple[Tensor, int]:
-        """The graphs of all networks at once."""
-        x = x.movedim(dims[0], 0)
-        return NeighbourSum.apply(x.flatten(0, 1), shared).view_as(x), 0
+    One product per graph: the gradient of a weight is a sum over all nodes, which R products would not spread over a
+    GPU.
+    """
+    weight, bias = weights[f"{name}.weight"], weights.get(f"{name}.bias")
+    weight = weight.transpose(1, 2).unsqueeze(1).expand(-1, x.size(1), -1, -1).flatten(0, 1)
+    out = torch.bmm(x.flatten(0, 1), weight).view(*x.shape[:3], -1)
+    return out if bias is None else out + bias[:, None, None]
 
 
-class OnSharedEdges(nn.Module):
-    """The forward pass of a network of GCN or GIN layers without edges × channels, for graphs of the same edges."""
+def convolved(network: networks.GCN, weights: dict[str, Tensor], level: int, x: Tensor, shared: SharedEdges) -> Tensor:
+    """What a GCN or GIN layer returns."""
+    name, graphs = f"layers.{level}", x.size(0) * x.size(1)
+    edges, row_ptr = shared.batch(graphs)
+    if not isinstance(network.layers[level], GCNConv):
+        total = x + propagate(x.flatten(0, 2), row_ptr, edges[1]).view_as(x)
+        return linear(weights, f"{name}.nn.2", linear(weights, f"{name}.nn.0", total).relu())
+    scale = (shared.degree + 1).rsqrt().unsqueeze(1)
+    x = scale * linear(weights, f"{name}.lin", x)
+    total = x + propagate(x.flatten(0, 2), row_ptr, edges[1]).view_as(x)
+    return scale * total + weights[f"{name}.bias"][:, None, None]
 
-    def __init__(self, network: networks.GCN) -> None:
-        super().__init__()
-        self.network = network
 
-    def forward(self, x: Tensor, shared: SharedEdges) -> Tensor:
-        """The logits of each graph [graphs, classes]."""
-        network, virtual = self.network, getattr(self.network, "virtual", ())
-        x = network.first(x)
-        for level, (layer, norm) in enumerate(zip(network.layers, network.norms, strict=True)):
-            x = x + norm(self.convolved(layer, x, shared)).relu()
-            if level < len(virtual):
-                answer = virtual[level](self.mean(x, shared)).unsqueeze(1)
-                x = (x.unflatten(0, (-1, shared.nodes)) + answer).flatten(0, 1)
-        return network.head(self.mean(x, shared))
-
-    @staticmethod
-    def convolved(layer: nn.Module, x: Tensor, shared: SharedEdges) -> Tensor:
-        """What PyG's layer returns."""
-        if not isinstance(layer, GCNConv):
-            return layer.nn((1 + layer.eps) * x + NeighbourSum.apply(x, shared))
-        scale = (shared.degree + 1).rsqrt().repeat(x.size(0) // shared.nodes).unsqueeze(1)
-        x = scale * layer.lin(x)
-        return scale * (x + NeighbourSum.apply(x, shared)) + layer.bias
-
-    @staticmethod
-    def mean(x: Tensor, shared: SharedEdges) -> Tensor:
-        """The mean over each graph's nodes."""
-        return x.unflatten(0, (-1, shared.nodes)).mean(1)
+def logits_by_rows(network: networks.GCN, weights: dict[str, Tensor], x: Tensor, shared: SharedEdges) -> Tensor:
+    """The logits of R networks of GCN or GIN layers [R, B, classes], from features [R, B, n, 2]."""
+    perceptron = lambda name, x: linear(weights, f"{name}.2", linear(weights, f"{name}.0", x).relu())  # noqa: E731
+    x = linear(weights, "first", x)
+    for level in range(network.depth):
+        update = F.layer_norm(convolved(network, weights, level, x, shared), x.shape[-1:])
+        scale, shift = (weights[f"norms.{level}.{name}"][:, None, None] for name in ("weight", "bias"))
+        x = x + (update * scale + shift).relu()
+        if f"virtual.{level}.0.weight" in weights:
+            x = x + perceptron(f"virtual.{level}", x.mean(2, keepdim=True))
+    return perceptron("head", x.mean(2, keepdim=True)).squeeze(2)
 
 
 class Stack:
     """R networks of one kind, and graphs that share their edges."""
 
     def __init__(self, modules: list[nn.Module], graphs: GraphSet, device: str) -> None:
-        self.by_rows = not isinstance(modules[0], networks.GAT)
-        if self.by_rows:
-            check_forms(modules[0], graphs)
-            modules = [OnSharedEdges(module) for module in modules]
         self.parameters, self.buffers = stack_module_state(modules)
-        self.frame = deepcopy(modules[0]).to("meta")
+        self.frame, self.by_rows = deepcopy(modules[0]).to("meta"), not isinstance(modules[0], networks.GAT)
+        if self.by_rows:
+            check_forms(modules, self.parameters, graphs)
         for name, tensor in self.parameters.items():
             self.parameters[name] = tensor.to(device).detach().requires_grad_()
         self.buffers = {name: tensor.to(device) for name, tensor in self.buffers.items()}
@@ -145,14 +122,16 @@ class Stack:
     def logits(self, ids: Tensor) -> Tensor:
         """[R, B, 2] from the graphs [R, B]."""
         red, size = self.red[ids], ids.size(1)
-        x = F.one_hot(red.long(), 2).flatten(1, 2).float()
+        x = F.one_hot(red.long(), 2).float()
+        if self.by_rows:
+            return logits_by_rows(self.frame, self.parameters, x, self.shared)
         batch = torch.arange(size, device=red.device).repeat_interleave(red.size(2), output_size=size * red.size(2))
-        graph = (self.shared,) if self.by_rows else (self.shared.batch(size)[0], batch, size)
+        graph = (self.shared.batch(size)[0], batch, size)
 
         def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
             return functional_call(self.frame, (parameters, buffers), (x, *graph))
 
-        return torch.func.vmap(one)(self.parameters, self.buffers, x)
+        return torch.func.vmap(one)(self.parameters, self.buffers, x.flatten(1, 2))
 
     def losses(self, ids: Tensor) -> Tensor:
         """The mean loss of each network [R]."""
@@ -166,12 +145,14 @@ class Stack:
 
 
 @torch.no_grad()
-def check_forms(network: nn.Module, graphs: GraphSet) -> None:
+def check_forms(modules: list[nn.Module], weights: dict[str, Tensor], graphs: GraphSet) -> None:
     """Raise if summing by rows is not what PyG's layers do."""
     shared = SharedEdges(graphs, "cpu")
-    x = torch.randn(2 * shared.nodes, 2)
-    expected = network(x, shared.batch(2)[0], torch.arange(2).repeat_interleave(shared.nodes), 2)
-    torch.testing.assert_close(OnSharedEdges(network)(x, shared), expected)
+    x, batch = torch.randn(len(modules), 2, shared.nodes, 2), torch.arange(2).repeat_interleave(shared.nodes)
+    expected = [
+        module(rows.flatten(0, 1), shared.batch(2)[0], batch, 2) for module, rows in zip(modules, x, strict=True)
+    ]
+    torch.testing.assert_close(logits_by_rows(modules[0], weights, x, shared), torch.stack(expected))
 
 
 def parts(ids: Tensor, most: int) -> tuple[Tensor, ...]:
@@ -192,9 +173,11 @@ def train(method: str, graphs: GraphSet, folds: int, epochs: int, device: str, o
         for part in ("train", "validation", "test")
     )
 
+    losses = torch.compile(stack.losses, dynamic=False) if device == "cuda" and stack.by_rows else stack.losses
+
     def step(ids: Tensor) -> None:
         optimizer.zero_grad()
-        stack.losses(ids).sum().backward()
+        losses(ids).sum().backward()
         optimizer.step()
 
     evaluated = parts(validation, 100)[0]

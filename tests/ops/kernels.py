@@ -82,5 +82,5 @@ def check_pool(own: Kernels, x: Tensor, edge_index: Tensor, batch: Tensor) -> No
             expected = (*expected, score.new_empty(0))
         known = (halves.detach(), edge_index, score, cluster, merged, weight, activation, added is not None)
         for a, b in zip(own.pool_backward(*grads, x, *known), expected, strict=True):
-            limit = 32 * torch.finfo(x.dtype).eps * (1.0 + float(b.abs().max()) if b.numel() else 0.0)  # another order
+            limit = 64 * torch.finfo(x.dtype).eps * (1.0 + float(b.abs().max()) if b.numel() else 0.0)  # another order
             torch.testing.assert_close(a, b, rtol=0, atol=limit)

@@ -55,8 +55,8 @@ class Similarity(torch.nn.Module):
     def term_and_pass(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
         """The term of each edge, and the `x` that what follows must use: see `ops.similarity.distance_and_pass`."""
         if self.training:
-            distance, by = observe(x, edge_index, self.logit, self.mean, self.variance, self.num_batches_tracked)
-            return term_and_pass(x, edge_index, self.logit, by, distance)
+            term, by = observe(x, edge_index, self.logit, self.mean, self.variance, self.num_batches_tracked)
+            return term_and_pass(x, edge_index, self.logit, by, term)
         dtype = torch.promote_types(x.dtype, torch.float32)
         by = standards(self.logit.to(dtype), self.mean.to(dtype), self.variance.to(dtype))
         return term_and_pass(x, edge_index, self.logit, by)

@@ -86,7 +86,8 @@ def observe(
     share, weight = channel_shares(logit.to(dtype), mean.to(dtype))
     distances = distance(x, edge_index, weight.unsqueeze(0), None)
     variance.lerp_(_variance(distances, counted).to(variance.dtype), step)
-    return distances, share, weight, negative_scale(variance.to(dtype))
+    scale = negative_scale(variance.to(dtype))
+    return (distances - 1) * scale, share, weight, scale
 
 
 def _variance(distance: Tensor, counted: Tensor) -> Tensor:

@@ -141,13 +141,13 @@ class _Term(torch.autograd.Function):
         share: Tensor,
         weight: Tensor,
         scale: Tensor,
-        distance: Tensor | None,
+        term: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(x, logit, edge_index, share, weight, scale)
         ctx.set_materialize_grads(False)
-        if distance is None:
-            distance = _distance(x, edge_index, weight.unsqueeze(0), None)
-        return (distance - 1) * scale, x.view_as(x)
+        if term is not None:
+            return term.view_as(term), x.view_as(x)
+        return (_distance(x, edge_index, weight.unsqueeze(0), None) - 1) * scale, x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, grad_x: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -185,14 +185,14 @@ def observe(
     """Update the running statistics of a :class:`~compool.nn.Similarity` in place, with a batch.
 
     Returns:
-        The distances between the ends of its edges [E], and what they are standardised by, both by the new statistics.
+        The term of each edge [E], and what distances are standardised by, both by the new statistics.
     """
-    distance, *by = _observe(x.detach(), edge_index, logit.detach(), mean, variance, num_batches)
-    return distance, Standards(*by)
+    term, *by = _observe(x.detach(), edge_index, logit.detach(), mean, variance, num_batches)
+    return term, Standards(*by)
 
 
 def term_and_pass(
-    x: Tensor, edge_index: Tensor, logit: Tensor, by: Standards, distance: Tensor | None = None
+    x: Tensor, edge_index: Tensor, logit: Tensor, by: Standards, term: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """The term of each edge [E], :math:`-(d_{ij} - 1) / s`, and `x` as in :func:`distance_and_pass`.
 
@@ -201,9 +201,9 @@ def term_and_pass(
         edge_index: edges [2, E].
         logit: of which `by` was computed [d]; it gets a gradient.
         by: what distances are standardised by.
-        distance: the distances [E], if they are known.
+        term: the terms, if they are known: then gradients are all that is missing.
     """
     if is_transformed():
         return _plain_term(edge_index, by, x, logit)[0], x
-    term, through = _Term.apply(x, logit, edge_index, *by, distance)
+    term, through = _Term.apply(x, logit, edge_index, *by, term)
     return term, through if x.requires_grad else x

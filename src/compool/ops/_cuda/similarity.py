@@ -62,8 +62,8 @@ def observe(
         steps = (select, edge_moments, edge_distance)
         return _torch_similarity.observe(*steps, x, edge_index, logit, mean, variance, num_batches)
     (edges, stride), x = strided(edge_index), x.contiguous()
-    statistics = torch.zeros(channels + kernels.SCALARS, dtype=wide(x), device=x.device)
-    flags = torch.zeros(SIZE, dtype=torch.int32, device=x.device)
+    statistics = torch.zeros(channels + kernels.SCALARS + SIZE, dtype=wide(x), device=x.device)
+    flags = statistics[-SIZE:].view(torch.int32)
     counted = torch.empty(num_edges, dtype=torch.bool, device=x.device)
     counting = (edges, stride, counted, statistics, flags, num_edges, x.size(0))
     launch(kernels.count_edges, over(num_edges, EDGES), *counting, D=channels, BLOCK=EDGES)
@@ -78,14 +78,16 @@ def observe(
     launch(kernels.edge_moments, (programs, columns), *given, GROUPED=False, **tile)
     share, weight = statistics.new_empty(channels), statistics.new_empty(channels)
     scale, width = statistics.new_empty(1), {"D": channels, "COLUMNS": power(channels)}
-    launch(kernels.update_mean, (1,), statistics, logit, mean, num_batches, share, weight, **width)
+    launch(kernels.update_mean, (1,), statistics, logit, mean, variance, num_batches, share, weight, **width)
     distance = edge_distance(x, edge_index, weight, None)
     num_blocks = over(num_edges, EDGES)[0]
     programs = min(num_blocks, PROGRAMS)
     summed = (distance, counted, statistics, num_edges, num_blocks, programs)
     launch(kernels.sum_distances, (programs,), *summed, D=channels, BLOCK=EDGES)
-    launch(kernels.update_variance, (1,), statistics, variance, scale, D=channels)
-    return distance, share, weight, scale
+    launch(
+        kernels.standardise, (num_blocks,), statistics, variance, scale, distance, num_edges, D=channels, BLOCK=EDGES
+    )
+    return distance, share, weight, scale  # the distances are terms now
 
 
 def _groups(edges: Tensor, group: Tensor | None) -> tuple[Tensor, dict[str, bool]]:

@@ -9,9 +9,9 @@ from compool.ops import _torch_similarity
 from compool.ops._cuda.kernels import UNSORTED, raise_flag, size_free
 
 # Of a batch, after the D sums of squared differences: how many edges count, the sums of d − 1 and of its square over
-# these, and how much the batch counts in the running statistics
-COUNT, SUM, SQUARES, STEP = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
-SCALARS = 4
+# these, how much the batch counts in the running statistics, and the variance before it
+COUNT, SUM, SQUARES, STEP, BEFORE = (tl.constexpr(position) for position in range(5))
+SCALARS = 5
 _MOMENTUM, _TINY = tl.constexpr(_torch_similarity.MOMENTUM), tl.constexpr(_torch_similarity.TINY)
 _NO_SHARE, _EPSILON = tl.constexpr(_torch_similarity.NO_SHARE), tl.constexpr(_torch_similarity.EPSILON)
 
@@ -141,7 +141,7 @@ def count_edges(edge_index, stride, counted, statistics, flags, E, N, D: tl.cons
 
 @size_free
 def update_mean(
-    statistics, logit, mean, num_batches, share, weight, D: tl.constexpr, COLUMNS: tl.constexpr
+    statistics, logit, mean, variance, num_batches, share, weight, D: tl.constexpr, COLUMNS: tl.constexpr
 ):  # fmt: skip
     """The running mean of each channel, and its share and weight by it."""
     c = tl.arange(0, COLUMNS)
@@ -153,6 +153,7 @@ def update_mean(
     step = tl.maximum(1.0 / tl.maximum(batches, 1).to(dtype), _MOMENTUM)
     step = tl.where(count > 0, step, 0.0).to(dtype)
     tl.store(statistics + D + STEP, step)
+    tl.store(statistics + D + BEFORE, tl.load(variance).to(dtype))
     before = tl.load(mean + c, mask=inside, other=1.0).to(dtype)
     latest = tl.load(statistics + c, mask=inside, other=1.0) / tl.maximum(count, 1.0)
     after = (before + step * (latest - before)).to(mean.dtype.element_ty)
@@ -183,14 +184,17 @@ def sum_distances(distance, counted, statistics, E, TILES, PROGRAMS, D: tl.const
 
 
 @size_free
-def update_variance(statistics, variance, scale, D: tl.constexpr):
-    """The running variance of distances, and what d − 1 is multiplied by."""
+def standardise(statistics, variance, scale, distance, E, D: tl.constexpr, BLOCK: tl.constexpr):
+    """The running variance of distances, what d − 1 is multiplied by, and the terms in place of the distances."""
     dtype = statistics.dtype.element_ty
     count = tl.maximum(tl.load(statistics + D + COUNT), 1.0)
-    step = tl.load(statistics + D + STEP)
     mean = tl.load(statistics + D + SUM) / count
     latest = tl.maximum(tl.load(statistics + D + SQUARES) / count - mean * mean, 0.0)
-    before = tl.load(variance).to(dtype)
-    after = (before + step * (latest - before)).to(variance.dtype.element_ty)
-    tl.store(variance, after)
-    tl.store(scale, -1.0 / tl.sqrt(after.to(dtype) + _EPSILON))
+    before = tl.load(statistics + D + BEFORE)
+    after = (before + tl.load(statistics + D + STEP) * (latest - before)).to(variance.dtype.element_ty)
+    factor = -1.0 / tl.sqrt(after.to(dtype) + _EPSILON)
+    if tl.program_id(0) == 0:
+        tl.store(variance, after)
+        tl.store(scale, factor)
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(distance + e, (tl.load(distance + e, mask=e < E, other=0.0) - 1.0) * factor, mask=e < E)
