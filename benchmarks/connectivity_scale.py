@@ -1,8 +1,10 @@
 """Networks that a study trained on 16 × 16 grids, tested on larger ones; a table, and accuracy against the side.
 
     python benchmarks/connectivity_scale.py --store study.sqlite --trust --out out/connectivity
+    python benchmarks/connectivity_scale.py --store study.sqlite --trust --also out/message-passing.json   # beside others
 
-`--trust` runs the code of networks that are not compool's, which the study has stored with their weights.
+`--trust` runs the code of networks that are not compool's, which the study has stored with their weights. `--also` takes
+what this script or `connectivity.py` wrote before; of a method that is in several files, the last counts.
 """
 
 import argparse
@@ -67,6 +69,15 @@ def accuracy(network: Module, graphs: GraphSet) -> float:
     return correct / len(graphs)
 
 
+def read_numbers(path: Path) -> dict[str, dict[int, list[float]]]:
+    """The accuracies by side in a file of this script, or of `connectivity.py`."""
+    numbers = json.loads(path.read_text())
+    if isinstance(numbers, list):
+        names = [NAMES.get((row["method"], ""), row["method"]) for row in numbers]
+        numbers = {name: {TRAINED: row["test"], **row["sides"]} for name, row in zip(names, numbers, strict=True)}
+    return {name: {int(side): each for side, each in by_side.items()} for name, by_side in numbers.items()}
+
+
 def draw(accuracies: dict[str, dict[int, list[float]]], folder: Path) -> list[Path]:
     """The mean accuracy of each method against the side of the grid."""
     import matplotlib
@@ -88,7 +99,8 @@ def draw(accuracies: dict[str, dict[int, list[float]]], folder: Path) -> list[Pa
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, nargs="+", required=True, help="files of one or more studies")
+    parser.add_argument("--store", type=Path, nargs="*", default=[], help="files of one or more studies")
+    parser.add_argument("--also", type=Path, nargs="*", default=[], help="numbers of earlier calls (JSON)")
     parser.add_argument("--sides", type=int, nargs="*", default=[32, 64, 128, 256])
     parser.add_argument("--trust", action="store_true", help="run the code of networks that are not compool's")
     parser.add_argument("--out", type=Path, default=Path("out/connectivity"), help="folder of scale.json and scale.png")
@@ -96,17 +108,20 @@ def main() -> None:
     stores = [Store(path) for path in args.store]
     found = [(store, run) for store in stores for run in store.runs([f"color-connectivity-{TRAINED}"], curves=False)]
     found = [(store, run) for store, run in found if run.status == "done"]
-    if not found:
+    if not found and not args.also:
         raise SystemExit(f"no run on color-connectivity-{TRAINED} in {', '.join(map(str, args.store))}")
     larger = {side: color_connectivity(f"grid-{side}", 200 if side < 128 else 100, seed=1) for side in args.sides}
     accuracies: dict[str, dict[int, list[float]]] = {}
+    for path in args.also:
+        accuracies |= read_numbers(path)
+    measured: dict[str, dict[int, list[float]]] = {}
     for store, run in track(found, "networks", transient=True):
         network = network_of(run, store.weights(run), args.trust)
-        by_side = accuracies.setdefault(name_of(run), defaultdict(list))
+        by_side = measured.setdefault(name_of(run), defaultdict(list))
         by_side[TRAINED].append(run.test)
         for side, graphs in larger.items():
             by_side[side].append(accuracy(network, graphs))
-    accuracies = dict(sorted(accuracies.items(), key=lambda item: -fmean(item[1][TRAINED])))
+    accuracies = dict(sorted((accuracies | measured).items(), key=lambda item: -fmean(item[1][TRAINED])))
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "scale.json").write_text(json.dumps(accuracies, indent=1))
     table = Table("test accuracy, % (mean over folds)", "folds", *(f"{side} × {side}" for side in (TRAINED, *larger)))

@@ -3,7 +3,7 @@
 import sys
 from importlib.util import find_spec
 
-NEEDED = ("typer", "rich", "scipy", "matplotlib", "networkx", "safetensors", "torchmetrics")  # the extra `study`
+NEEDED = ("typer", "rich", "scipy", "matplotlib", "networkx", "safetensors")  # the extra `study`
 
 
 def main() -> None:
