@@ -1,10 +1,10 @@
 """Networks that a study trained on 16 × 16 grids, tested on larger ones; a table, and accuracy against the side.
 
     python benchmarks/connectivity_scale.py --store study.sqlite --trust --out out/connectivity
-    python benchmarks/connectivity_scale.py --store study.sqlite --trust --also out/message-passing.json   # beside others
+    python benchmarks/connectivity_scale.py --store study.sqlite --trust --also out/message-passing.json
 
-`--trust` runs the code of networks that are not compool's, which the study has stored with their weights. `--also` takes
-what this script or `connectivity.py` wrote before; of a method that is in several files, the last counts.
+`--trust` runs the code of networks that are not compool's, which the study has stored with their weights. `--also`
+adds what this script or `connectivity.py` wrote before; if a method is in several files, the last counts.
 """
 
 import argparse
