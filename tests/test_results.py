@@ -1,5 +1,6 @@
 """The results in the repository: the tables can be made again from the runs alone."""
 
+import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -144,8 +145,13 @@ def test_color_connectivity(read: Reader) -> None:
         assert len(solved) >= 10
         assert min(solved) >= 0.99
     text = (RESULTS.parent / "docs" / "connectivity.md").read_text(encoding="utf-8")
-    others = [run for run in runs if run.method != "component"]
-    assert len({run.method for run in others}) == 9
-    for run in others:
-        assert run.test < 0.97
-        assert f"{100 * run.test:.1f}" in text, run.method
+    others: dict[tuple[str, str, str], list[float]] = {}
+    for run in runs:
+        if run.method != "component":
+            others.setdefault((run.dataset, run.method, run.recipe_checksum), []).append(run.test)
+    for row in json.loads((RESULTS / "connectivity/message-passing.json").read_text()):
+        others["color-connectivity-16", row["method"], "message passing"] = row["test"]
+    assert len({method for _, method, _ in others}) == 9
+    for key, tests in others.items():
+        assert max(tests) < 0.97, key
+        assert f"{100 * fmean(tests):.1f}" in text, key
