@@ -123,6 +123,37 @@ def test_self_loops_and_repeats_do_not_count() -> None:
     torch.testing.assert_close(one(x, edge_index).x, two(x, more).x)
 
 
+@pytest.mark.parametrize("broken", [float("nan"), float("inf")])
+def test_a_batch_that_raises_leaves_the_running_statistics(broken: float, device: str) -> None:
+    layer = ComponentPooling(3, scorer="similarity").to(device)
+    x, edge_index = torch.randn(4, 3, device=device), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]], device=device)
+    layer(x, edge_index)
+    before = copy.deepcopy(layer.state_dict())
+    spoiled = x.clone()
+    spoiled[1, 2] = broken
+    with pytest.raises(ValueError, match="NaN"):
+        layer(spoiled, edge_index)
+    for index in (-1, 4, 400_000_000):
+        wrong = torch.tensor([[0, index], [1, 0]], device=device)
+        for module in (layer, layer.similarity):
+            with pytest.raises(ValueError, match=rf"edge_index must lie in 0\.\.3 for 4 nodes, got {index}"):
+                module(x, wrong)
+    for name, tensor in layer.state_dict().items():
+        assert torch.equal(tensor, before[name]), name
+    assert torch.isfinite(layer(x, edge_index).x).all()
+
+
+def test_both_directions_of_an_edge_have_one_sigmoid() -> None:
+    """Or a ratio would merge one of them, and lose the node that the other weighs."""
+    for num_pairs in range(101, 141):  # torch rounds the last few numbers otherwise
+        ends = torch.randint(30, (2, num_pairs))
+        edge_index = torch.cat([ends, ends.flip(0)], 1)[:, torch.randperm(2 * num_pairs)]
+        score = ComponentPooling(3, "sigmoid", symmetric=True)(torch.randn(30, 3), edge_index).edge_score
+        dense = torch.zeros(30, 30)
+        dense[edge_index[0], edge_index[1]] = score.detach()
+        assert torch.equal(dense, dense.T)
+
+
 def test_a_graph_does_not_depend_on_its_batch() -> None:
     torch.manual_seed(0)
     layer = ComponentPooling(3, scorer="similarity", reduce="graded")

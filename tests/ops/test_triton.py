@@ -77,17 +77,20 @@ def check_all(edge_index: torch.Tensor, num_nodes: int, dtype: torch.dtype = tor
 
 
 def check_observe(x: Tensor, edge_index: Tensor) -> None:
-    """Running statistics, with a channel whose ends never differ."""
+    """Running statistics, with a channel whose ends never differ, and with NaN."""
     x, wide = x.clone(), torch.promote_types(x.dtype, torch.float32)
     x[:, 0] = 1.0
-    given = (x, edge_index, torch.randn(x.size(1), dtype=wide, device=DEVICE))
-    results = []
-    for kernels in (_cuda.KERNELS, _torch.KERNELS):
-        mean, variance = torch.full_like(given[2], 2.0), torch.full_like(given[2][:1], 3.0)
-        num_batches = torch.full((), 4, device=DEVICE)
-        found = kernels.observe(*given, mean, variance, num_batches)
-        results.append((*found, mean, variance, num_batches))
-    same(*results, **TOLERANCE[wide])
+    broken = x.clone()
+    broken[1:2] = float("nan")
+    for features in (x, broken):
+        given = (features, edge_index, torch.randn(x.size(1), dtype=wide, device=DEVICE))
+        results = []
+        for kernels in (_cuda.KERNELS, _torch.KERNELS):
+            mean, variance = torch.full_like(given[2], 2.0), torch.full_like(given[2][:1], 3.0)
+            num_batches = torch.full((), 4, device=DEVICE)
+            found = kernels.observe(*given, mean, variance, num_batches)
+            results.append((*found, mean, variance, num_batches))
+        same(*results, **TOLERANCE[wide], equal_nan=True)
 
 
 def check_distance_backward(grad: Tensor, x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None) -> None:

@@ -158,6 +158,7 @@ def test_a_confusion_matrix_counts_the_test_graphs(tmp_path: Path) -> None:
     assert table.header == ("class", "precision", "recall", "f1", "graphs", "as 0", "as 1", "as 2")
     confusion = sum(np.array(one.metrics["details"]["confusion"]) for one in store.runs())
     assert confusion.sum() == sum(one.test_graphs for one in store.runs())
+    assert confusion.dtype == np.int64
     assert [cells[4].text for cells in table.rows] == [str(count) for count in confusion.sum(1)]
     right = [float(cells[5 + index].text) for index, cells in enumerate(table.rows)]
     assert right == pytest.approx(100 * np.diag(confusion) / confusion.sum(1), abs=0.06)

@@ -110,6 +110,14 @@ def test_files_that_are_no_study(tmp_path: Path) -> None:
     assert path.read_text() == "nonsense " * 200  # left alone
 
 
+def test_an_empty_database_with_a_version_is_no_study(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 11")
+    with pytest.raises(ValueError, match="is a database, but not a compool study"):
+        Store(path)
+
+
 @pytest.mark.parametrize(("version", "age"), [(1, "an older"), (99, "a newer")])
 def test_a_file_of_another_version_is_left_alone(tmp_path: Path, version: int, age: str) -> None:
     path = tmp_path / "study.sqlite"

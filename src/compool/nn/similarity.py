@@ -50,6 +50,8 @@ class Similarity(torch.nn.Module):
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """The term of each edge [E], of float32 or better."""
+        if x.device != self.mean.device:  # kernels get addresses
+            raise ValueError(f"x is on {x.device}, but the module is on {self.mean.device}; they must be on one device")
         return self.term_and_pass(x, edge_index)[0]
 
     def term_and_pass(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:

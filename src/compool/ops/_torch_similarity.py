@@ -5,6 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from compool.ops._checks import check_range
+
 MOMENTUM = 0.05  # of running statistics, once there have been as many batches
 TINY = 1e-30  # a channel whose ends never differ says nothing
 NO_SHARE = -1e30  # a logit; of channels that all have it, each gets the same share, and there is no NaN
@@ -46,7 +48,7 @@ def _squared_differences(x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> T
 
 
 def channel_shares(logit: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
-    """The share of each channel, p, and what its squared differences are multiplied by, p / m.
+    """The share of each channel, p, and the factor of its squared differences, p / m.
 
     Channels whose ends never differ have no share, unless none ever does.
     """
@@ -61,7 +63,7 @@ def momentum(num_batches: Tensor) -> Tensor:
 
 
 def negative_scale(variance: Tensor) -> Tensor:
-    """What d − 1 is multiplied by."""
+    """The factor of d − 1."""
     return -(variance + EPSILON).rsqrt()
 
 
@@ -77,15 +79,18 @@ def observe(
     num_batches: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """`similarity.observe` by the kernels of three steps."""
+    check_range(edge_index, x.size(0))
     dtype = torch.promote_types(x.dtype, torch.float32)
     _, counted = select(x.new_zeros(edge_index.size(1), dtype=dtype), edge_index, x.size(0), 0.0, None)
-    has_edges = counted.any()  # a batch without edges changes nothing
-    num_batches += has_edges
-    step = momentum(num_batches).to(mean.dtype) * has_edges
-    mean.lerp_(moments(x, edge_index, counted, None, 1)[0].to(mean.dtype), step)
+    latest = moments(x, edge_index, counted, None, 1)[0].to(mean.dtype)
+    counts = counted.any() & latest.isfinite().all()  # a batch without edges, or with NaN, changes nothing
+    num_batches += counts
+    step = momentum(num_batches).to(mean.dtype) * counts
+    mean.lerp_(torch.where(counts, latest, mean), step)
     share, weight = channel_shares(logit.to(dtype), mean.to(dtype))
     distances = distance(x, edge_index, weight.unsqueeze(0), None)
-    variance.lerp_(_variance(distances, counted).to(variance.dtype), step)
+    latest = _variance(distances, counted).to(variance.dtype)
+    variance.lerp_(torch.where(latest.isfinite(), latest, variance), step)
     scale = negative_scale(variance.to(dtype))
     return (distances - 1) * scale, share, weight, scale
 

@@ -169,7 +169,7 @@ def pool(
         self_loops: keep the edges inside supernodes as self-loops.
         per_member: divide the features of each supernode by the number of its members.
         ratio: merge as :func:`select_ratio` does, in place of a threshold.
-        term: what is added to the raw score of each edge [E]. If it depends on `x`, see `score.score_and_pass`.
+        term: what is added to the raw score of each edge [E]; repeats of an edge must have the same.
 
     Example:
         >>> x, edge_index = torch.tensor([[1.0], [10.0], [5.0]]), torch.tensor([[0, 1], [1, 0]])
@@ -178,6 +178,8 @@ def pool(
         (tensor([0, 0, 1]), tensor([[10.7616],
                 [ 5.0000]]))
     """
+    if activation not in _ACTIVATIONS:
+        raise ValueError(f"activation must be one of {', '.join(_ACTIVATIONS)}; got {activation!r}")
     halves, bias = scorer(x, weight, bias, symmetric)
     if not _is_fused(x):
         raw = score_halves(x, halves, bias, edge_index)

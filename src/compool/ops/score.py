@@ -103,14 +103,18 @@ def scorer(x: Tensor, weight: Tensor, bias: Tensor, symmetric: bool) -> tuple[Te
 
 
 def activate_(raw: Tensor, activation: str) -> Tensor:
-    """Raw scores become scores, in place."""
+    """Apply the activation in place."""
     if activation == "tanh":
         return raw.tanh_()
-    return raw.sigmoid_() if activation == "sigmoid" else raw.clamp_(-1, 1)
+    if (
+        activation == "sigmoid"
+    ):  # torch's own depends on where in memory a number is: directions of an edge would differ
+        return raw.neg_().exp_().add_(1).reciprocal_()
+    return raw.clamp_(-1, 1)
 
 
 def slope(edge_score: Tensor, activation: str) -> Tensor:
-    """The derivative of scores by raw scores."""
+    """The derivative of scores with respect to raw scores."""
     if activation == "tanh":
         return 1 - edge_score * edge_score
     return edge_score * (1 - edge_score) if activation == "sigmoid" else (edge_score.abs() < 1).to(edge_score.dtype)

@@ -119,14 +119,14 @@ def edge_moments(
 
 
 class Standards(NamedTuple):
-    """What distances are standardised by."""
+    """How distances are standardised."""
 
     share: Tensor
     """The share of each channel [d], :math:`p`."""
     weight: Tensor
-    """What the squared differences of each channel are multiplied by [d], :math:`p / m`."""
+    """The factor of the squared differences of each channel [d], :math:`p / m`."""
     scale: Tensor
-    """What :math:`d - 1` is multiplied by [1], :math:`-1 / s`."""
+    """The factor of :math:`d - 1` [1], :math:`-1 / s`."""
 
 
 class _Term(torch.autograd.Function):
@@ -174,7 +174,7 @@ def _plain_term(edge_index: Tensor, standards: Standards, x: Tensor, logit: Tens
 
 
 def standards(logit: Tensor, mean: Tensor, variance: Tensor) -> Standards:
-    """What the logits of channels and running statistics come to, in the precision of `variance`."""
+    """How distances are standardised, by the logits of channels and running statistics, in the dtype of `variance`."""
     shares = _torch_similarity.channel_shares(logit.detach(), mean)
     return Standards(*shares, _torch_similarity.negative_scale(variance))
 
@@ -185,7 +185,7 @@ def observe(
     """Update the running statistics of a :class:`~compool.nn.Similarity` in place, with a batch.
 
     Returns:
-        The term of each edge [E], and what distances are standardised by, both by the new statistics.
+        The term of each edge [E], and how distances are standardised, both by the new statistics.
     """
     term, *by = _observe(x.detach(), edge_index, logit.detach(), mean, variance, num_batches)
     return term, Standards(*by)
@@ -199,9 +199,9 @@ def term_and_pass(
     Args:
         x: node features [N, d].
         edge_index: edges [2, E].
-        logit: of which `by` was computed [d]; it gets a gradient.
-        by: what distances are standardised by.
-        term: the terms, if they are known: then gradients are all that is missing.
+        logit: the logits from which `by` was computed [d]; they get a gradient.
+        by: how distances are standardised.
+        term: the terms, if they are already known.
     """
     if is_transformed():
         return _plain_term(edge_index, by, x, logit)[0], x

@@ -12,7 +12,7 @@ CHECKSUM_COLUMN = "checksum"  # of the table, beside those of a run
 def run_checksum(row: Mapping[str, Any]) -> str:
     """Sixteen hexadecimal digits that change with any column of a run, in the form in which SQLite stores it.
 
-    A value of a type that its column cannot have is a TypeError.
+    Raises TypeError if a value does not have its column's type.
 
     Args:
         row: the columns of a run but for the checksum itself; text as UTF-8.

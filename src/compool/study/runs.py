@@ -139,4 +139,4 @@ def describe_damaged(damaged: Sequence[Mapping[str, Any]]) -> str:
 
 def _real(value: float | None) -> float | None:
     """A number as SQLite stores it in a column of floats: NaN is NULL, and there is no negative zero."""
-    return None if value is None or math.isnan(value) else value + 0.0
+    return None if value is None or math.isnan(value) else float(value) + 0.0

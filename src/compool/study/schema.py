@@ -51,7 +51,7 @@ def create_tables(connection: sqlite3.Connection, path: Path) -> None:
     if _has_tables(connection, path):
         return
     connection.execute("BEGIN IMMEDIATE")
-    if not _has_tables(connection, path):  # another process may have been faster
+    if not _has_tables(connection, path):  # another process may have created them
         for statement in _TABLES:
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {FORMAT}")
@@ -59,14 +59,17 @@ def create_tables(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _has_tables(connection: sqlite3.Connection, path: Path) -> bool:
-    tables = connection.execute("SELECT name FROM sqlite_master").fetchall()  # first: another process may make ours
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if tables and not version:
+    count = "SELECT count(*) FROM sqlite_master"
+    query = f"SELECT user_version, ({count}), ({count} WHERE name = 'runs') FROM pragma_user_version"
+    version, tables, runs = connection.execute(query).fetchone()
+    if not version and not tables:
+        return False
+    if not version or not runs:
         raise ValueError(f"{path} is a database, but not a compool study")
-    if version not in (0, FORMAT):
+    if version != FORMAT:
         age = "a newer" if version > FORMAT else "an older"
         raise ValueError(
-            f"{path} was written by {age} version of compool (format {version}, not {FORMAT}); "
-            "its `compool runs --csv --curves` writes a file for `compool add`"
+            f"{path} was written by {age} version of compool (format {version}, not {FORMAT}): export its runs with "
+            "that version (compool runs --csv --curves) and import them with `compool add`; weights are not included"
         )
-    return bool(version)
+    return True

@@ -1,11 +1,11 @@
-"""Metrics of logits.
+"""Metrics of logits, tested against scikit-learn.
 
-They are a few lines each, checked against scikit-learn. torchmetrics, which computed them before, takes 2 seconds to
-import, and 13 where `transformers` is installed: more than a short study trains for.
+torchmetrics is not used: importing it takes 2 seconds, and 13 where `transformers` is installed, which is more than a
+short study trains for.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,7 +29,7 @@ def score(name: str, task: str, logits: Tensor, y: Tensor) -> float:
     if not logits.numel() or not bool(logits.isfinite().all()):
         return math.nan
     if task == "regression":
-        error = (logits - y.view(logits.shape)).double()
+        error = logits.double() - y.view(logits.shape)
         return float(error.abs().mean() if name == "mae" else error.square().mean().sqrt())
     if task == "multilabel":
         return _multilabel(name, logits, y)
@@ -51,53 +51,36 @@ def details(task: str, logits: Tensor, y: Tensor) -> dict[str, Any]:
         return {}
     if task == "multilabel":
         return {name: _rounded(_per_label(name, logits, y)) for name in ("roc_auc", "average_precision")}
-    counts = _counts(logits, y)
-    per_class = {name: _rounded(getattr(counts, name)) for name in ("precision", "recall", "f1")}
-    return {"confusion": counts.confusion.tolist()} | per_class
+    confusion = _confusion(logits, y)
+    per_class = {name: _rounded(values) for name, values in _by_class(confusion).items()}
+    return {"confusion": confusion.tolist()} | per_class
 
 
-class _Counts(NamedTuple):
-    """How many graphs of each true class were taken for each class."""
-
-    confusion: Tensor
-    """A row per true class, a column per prediction [classes, classes]."""
-
-    @property
-    def correct(self) -> Tensor:
-        """By class [classes]."""
-        return self.confusion.diagonal()
-
-    @property
-    def precision(self) -> Tensor:
-        """0 for a class that was never predicted [classes]."""
-        return self.correct / self.confusion.sum(0).clamp(min=1)
-
-    @property
-    def recall(self) -> Tensor:
-        """0 for a class without graphs [classes]."""
-        return self.correct / self.confusion.sum(1).clamp(min=1)
-
-    @property
-    def f1(self) -> Tensor:
-        """0 for a class without graphs that was never predicted [classes]."""
-        return 2 * self.correct / (self.confusion.sum(0) + self.confusion.sum(1)).clamp(min=1)
-
-
-def _counts(logits: Tensor, y: Tensor) -> _Counts:
+def _confusion(logits: Tensor, y: Tensor) -> Tensor:
+    """The confusion matrix, a row per true class, a column per prediction [classes, classes]."""
     classes = _num_classes(logits)
-    pairs = torch.bincount(y * classes + _guess(logits), minlength=classes**2)
-    return _Counts(pairs.view(classes, classes).double())
+    return torch.bincount(y.long() * classes + _guess(logits), minlength=classes**2).view(classes, classes)
+
+
+def _by_class(confusion: Tensor) -> dict[str, Tensor]:
+    """Precision, recall and F1 of each class; 0 for a class that was never predicted, or has no graphs."""
+    correct, predicted, size = confusion.diagonal().double(), confusion.sum(0), confusion.sum(1)
+    return {
+        "precision": correct / predicted.clamp(min=1),
+        "recall": correct / size.clamp(min=1),
+        "f1": 2 * correct / (predicted + size).clamp(min=1),
+    }
 
 
 def _classification(name: str, logits: Tensor, y: Tensor) -> float:
-    counts = _counts(logits, y)
-    size, predicted = counts.confusion.sum(1), counts.confusion.sum(0)
+    confusion = _confusion(logits, y)
+    size, by_class = confusion.sum(1), _by_class(confusion)
     if name == "accuracy":
-        return float(counts.correct.sum() / len(y))
+        return float(confusion.diagonal().sum() / len(y))
     if name == "balanced_accuracy":
-        return _mean(counts.recall, size > 0)
+        return _mean(by_class["recall"], size > 0)
     if name == "f1":
-        return _mean(counts.f1, size + predicted > 0)
+        return _mean(by_class["f1"], size + confusion.sum(0) > 0)
     present = (size > 0) & (size < len(y))
     probability = _probability(logits)
     if len(size) == 2:
@@ -107,16 +90,14 @@ def _classification(name: str, logits: Tensor, y: Tensor) -> float:
 
 
 def _ranked(name: str, value: Tensor, positive: Tensor) -> float:
-    """The ROC AUC or the average precision of values that should be higher for positives; equal values are one
-    threshold.
-    """
+    """The ROC AUC or the average precision of values that should be higher for positives; ties share a threshold."""
     _, threshold = torch.unique(-value, return_inverse=True)  # descending
     total = torch.bincount(threshold).double()
     positives = torch.bincount(threshold, positive.double())
     if name == "average_precision":
         return float((positives * positives.cumsum(0) / total.cumsum(0)).sum() / positives.sum())
     negatives = total - positives
-    above = positives.cumsum(0) - positives / 2  # each negative: the positives above it, and half of those beside it
+    above = positives.cumsum(0) - positives / 2  # of each negative; ties count half
     return float((negatives * above).sum() / (positives.sum() * negatives.sum()))
 
 
@@ -137,7 +118,7 @@ def _per_label(name: str, logits: Tensor, y: Tensor) -> Tensor:
         if not known.any() or not 0 < int(target.sum()) < len(target):
             values.append(math.nan)
         elif name == "f1":
-            values.append(float(_counts(logit.unsqueeze(1), target).f1[1]))
+            values.append(float(_by_class(_confusion(logit.unsqueeze(1), target))["f1"][1]))
         else:
             values.append(_ranked(name, logit.sigmoid(), target == 1))
     return torch.tensor(values)

@@ -142,7 +142,7 @@ def select_and_hook(
 
     `high` and `low` are the bits of the threshold, a float64.
 
-    SCORE says how the scores come to be: "given", or by "tanh", "sigmoid" or "hardtanh" from what the two ends add, and
+    SCORE selects the scores: "given", or by "tanh", "sigmoid" or "hardtanh" from what the two ends add, and
     each edge's own `term`; then they are written. With WEIGH, `counted` is not written, and `weight`, which comes in as
     zeros, gets w_i = Σ S_ij over merged edges.
     """

@@ -21,9 +21,9 @@ def wide(x: Tensor) -> torch.dtype:
 def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
     """Run ``kernel[grid](*args, **constants)``; after the first time without Triton's own bookkeeping.
 
-    A compiled kernel is good for the same dtypes, alignments and constants. It gets addresses instead of tensors, as
-    its launcher would look up the address of each tensor again. Numbers among `args` are not specialised on, and below
-    2³¹.
+    A compiled kernel can be reused for the same dtypes, alignments and constants. It gets addresses instead of tensors,
+    as its launcher would look up the address of each tensor again. Numbers among `args` must be below 2³¹; kernels are
+    not specialised on them.
     """
     device = args[0].get_device()
     key: list[Any] = [id(kernel), device, *constants.items()]

@@ -1,4 +1,4 @@
-"""The GPU kernels that sum rows: see `_triton_kernels`."""
+"""The GPU kernels that sum rows: see `kernels`."""
 
 import triton
 import triton.language as tl

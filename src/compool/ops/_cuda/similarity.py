@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from compool.ops import _torch, _torch_similarity
+from compool.ops._checks import check_range
 from compool.ops._cuda import similarity_kernels as kernels
-from compool.ops._cuda.kernels import SIZE, UNSORTED
+from compool.ops._cuda.kernels import RANGE, SIZE, UNSORTED
 from compool.ops._cuda.launch import EDGES, PROGRAMS, launch, over, power, strided, tiles, wide
 from compool.ops._cuda.steps import select
 
@@ -67,7 +68,10 @@ def observe(
     counted = torch.empty(num_edges, dtype=torch.bool, device=x.device)
     counting = (edges, stride, counted, statistics, flags, num_edges, x.size(0))
     launch(kernels.count_edges, over(num_edges, EDGES), *counting, D=channels, BLOCK=EDGES)
-    if flags.tolist()[UNSORTED.value]:
+    message = flags.tolist()
+    if message[RANGE.value]:
+        check_range(edge_index, x.size(0))
+    if message[UNSORTED.value]:
         first = _torch.distinct(edge_index, x.size(0))
         if first is not None:
             counted &= first

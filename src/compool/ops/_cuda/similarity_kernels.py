@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 
 from compool.ops import _torch_similarity
-from compool.ops._cuda.kernels import UNSORTED, raise_flag, size_free
+from compool.ops._cuda.kernels import RANGE, UNSORTED, raise_flag, size_free
 
 # Of a batch, after the D sums of squared differences: how many edges count, the sums of d − 1 and of its square over
 # these, how much the batch counts in the running statistics, and the variance before it
@@ -133,6 +133,7 @@ def count_edges(edge_index, stride, counted, statistics, flags, E, N, D: tl.cons
     u, v, valid = _ends(e, edge_index, stride, E, N)
     before_u = tl.load(edge_index + e - 1, mask=later, other=-1)
     before_v = tl.load(edge_index + stride + e - 1, mask=later, other=-1)
+    raise_flag(flags, RANGE, inside & (valid == 0))
     raise_flag(flags, UNSORTED, later & ((u < before_u) | ((u == before_u) & (v <= before_v))))
     counts = valid & (u != v)
     tl.store(counted + e, counts, mask=inside)
@@ -148,15 +149,17 @@ def update_mean(
     inside = c < D
     dtype = statistics.dtype.element_ty
     count = tl.load(statistics + D + COUNT)
-    batches = tl.load(num_batches) + (count > 0).to(tl.int64)
-    tl.store(num_batches, batches)
-    step = tl.maximum(1.0 / tl.maximum(batches, 1).to(dtype), _MOMENTUM)
-    step = tl.where(count > 0, step, 0.0).to(dtype)
-    tl.store(statistics + D + STEP, step)
-    tl.store(statistics + D + BEFORE, tl.load(variance).to(dtype))
     before = tl.load(mean + c, mask=inside, other=1.0).to(dtype)
     latest = tl.load(statistics + c, mask=inside, other=1.0) / tl.maximum(count, 1.0)
-    after = (before + step * (latest - before)).to(mean.dtype.element_ty)
+    infinite = tl.sum((latest - latest != 0).to(tl.int32), 0)  # or NaN
+    counts = (count > 0) & (infinite == 0)
+    batches = tl.load(num_batches) + counts.to(tl.int64)
+    tl.store(num_batches, batches)
+    step = tl.maximum(1.0 / tl.maximum(batches, 1).to(dtype), _MOMENTUM)
+    step = tl.where(counts, step, 0.0).to(dtype)
+    tl.store(statistics + D + STEP, step)
+    tl.store(statistics + D + BEFORE, tl.load(variance).to(dtype))
+    after = tl.where(counts, before + step * (latest - before), before).to(mean.dtype.element_ty)
     tl.store(mean + c, after, mask=inside)
     constant = after.to(dtype) <= _TINY
     logits = tl.where(constant, _NO_SHARE, tl.load(logit + c, mask=inside, other=0.0).to(dtype))
@@ -185,12 +188,13 @@ def sum_distances(distance, counted, statistics, E, TILES, PROGRAMS, D: tl.const
 
 @size_free
 def standardise(statistics, variance, scale, distance, E, D: tl.constexpr, BLOCK: tl.constexpr):
-    """The running variance of distances, what d − 1 is multiplied by, and the terms in place of the distances."""
+    """The running variance of distances, the factor of d − 1, and the terms in place of the distances."""
     dtype = statistics.dtype.element_ty
     count = tl.maximum(tl.load(statistics + D + COUNT), 1.0)
     mean = tl.load(statistics + D + SUM) / count
-    latest = tl.maximum(tl.load(statistics + D + SQUARES) / count - mean * mean, 0.0)
+    latest = tl.load(statistics + D + SQUARES) / count - mean * mean
     before = tl.load(statistics + D + BEFORE)
+    latest = tl.where(latest - latest != 0, before, tl.maximum(latest, 0.0))
     after = (before + tl.load(statistics + D + STEP) * (latest - before)).to(variance.dtype.element_ty)
     factor = -1.0 / tl.sqrt(after.to(dtype) + _EPSILON)
     if tl.program_id(0) == 0:
