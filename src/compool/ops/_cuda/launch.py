@@ -30,6 +30,8 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> 
     values = []
     for arg in args:
         if isinstance(arg, Tensor):
+            if arg.get_device() != device:
+                raise ValueError(f"tensors must be on one device, got {args[0].device} and {arg.device}")
             address = arg.data_ptr()
             key.append((arg.dtype, address & 15))
             values.append(address)
