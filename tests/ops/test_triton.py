@@ -101,6 +101,13 @@ def check_distance_backward(grad: Tensor, x: Tensor, edge_index: Tensor, weight:
     torch.testing.assert_close((of_weight, ours), (expected, theirs), **TOLERANCE[x.dtype])
 
 
+def test_large_batches_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("compool.ops._torch_similarity.SAMPLE", 16)
+    edge_index = torch.randint(30, (2, 90), device=DEVICE)
+    for edges in (edge_index, undirected(edge_index)):
+        check_observe(torch.randn(30, 5, device=DEVICE), edges)
+
+
 @pytest.mark.parametrize("scores", ["random", "tied"])
 @pytest.mark.parametrize("shape", INTERPRETED)
 def test_graded_weights(shape: str, scores: str) -> None:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from compool.ops._checks import check_range
 
+SAMPLE = 2**12  # edges per batch, roughly, from which the mean difference of each channel is estimated
 MOMENTUM = 0.05  # of running statistics, once there have been as many batches
 TINY = 1e-30  # a channel whose ends never differ says nothing
 NO_SHARE = -1e30  # a logit; of channels that all have it, each gets the same share, and there is no NaN
@@ -47,6 +48,14 @@ def _squared_differences(x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> T
     return (x[edge_index[0]] - x[edge_index[1]]).square()
 
 
+def sample_spacing(num_edges: int) -> int:
+    """How far apart the sampled edges of a batch are; 1, that is all edges, for fewer than two times `SAMPLE`.
+
+    It is odd, because the edges of a grid, for example, repeat the same few directions in turn.
+    """
+    return num_edges // SAMPLE | 1
+
+
 def channel_shares(logit: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
     """The share of each channel, p, and the factor of its squared differences, p / m.
 
@@ -82,8 +91,10 @@ def observe(
     check_range(edge_index, x.size(0))
     dtype = torch.promote_types(x.dtype, torch.float32)
     _, counted = select(x.new_zeros(edge_index.size(1), dtype=dtype), edge_index, x.size(0), 0.0, None)
-    latest = moments(x, edge_index, counted, None, 1)[0].to(mean.dtype)
-    counts = counted.any() & latest.isfinite().all()  # a batch without edges, or with NaN, changes nothing
+    spacing = sample_spacing(edge_index.size(1))
+    sampled = counted[::spacing]
+    latest = moments(x, edge_index[:, ::spacing], sampled, None, 1)[0].to(mean.dtype)
+    counts = sampled.any() & latest.isfinite().all()  # a batch without edges, or with NaN, changes nothing
     num_batches += counts
     step = momentum(num_batches).to(mean.dtype) * counts
     mean.lerp_(torch.where(counts, latest, mean), step)

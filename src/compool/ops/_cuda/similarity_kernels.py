@@ -8,10 +8,11 @@ import triton.language as tl
 from compool.ops import _torch_similarity
 from compool.ops._cuda.kernels import RANGE, UNSORTED, raise_flag, size_free
 
-# Of a batch, after the D sums of squared differences: how many edges count, the sums of d − 1 and of its square over
-# these, how much the batch counts in the running statistics, and the variance before it
-COUNT, SUM, SQUARES, STEP, BEFORE = (tl.constexpr(position) for position in range(5))
-SCALARS = 5
+# Of a batch, after the D sums of squared differences over the sampled edges: how many of these count, how many of all
+# edges do, the sums of d − 1 and of its square over these, how much the batch counts in the running statistics, and the
+# variance before it
+SAMPLED, COUNT, SUM, SQUARES, STEP, BEFORE = (tl.constexpr(position) for position in range(6))
+SCALARS = 6
 _MOMENTUM, _TINY = tl.constexpr(_torch_similarity.MOMENTUM), tl.constexpr(_torch_similarity.TINY)
 _NO_SHARE, _EPSILON = tl.constexpr(_torch_similarity.NO_SHARE), tl.constexpr(_torch_similarity.EPSILON)
 
@@ -96,17 +97,17 @@ def edge_distance_backward(
 
 @size_free
 def edge_moments(
-    x, edge_index, stride, counted, group, sums, num_counted, E, N, TILES, PROGRAMS,
+    x, edge_index, stride, counted, group, sums, num_counted, E, N, TILES, PROGRAMS, SPACING,
     GROUPED: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """The sums of squared differences over the edges that count, and with groups how many these are; all come in as
-    zeros.
+    """The sums of squared differences over those of each SPACING-th edge that count, and how many these
+    are: with groups in `num_counted`, else behind the sums. All come in as zeros.
     """
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     dtype = sums.dtype.element_ty
     total = tl.zeros([COLUMNS], dtype=dtype)
     for tile_number in range(tl.program_id(0), TILES, PROGRAMS):
-        e = (tile_number * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+        e = (tile_number * ROWS + tl.arange(0, ROWS)).to(tl.int64) * SPACING
         u, v, valid = _ends(e, edge_index, stride, E, N)
         valid = valid & (tl.load(counted + e, mask=e < E, other=0) != 0)
         tile = valid[:, None] & (c < D)[None, :]
@@ -120,6 +121,8 @@ def edge_moments(
                 tl.atomic_add(num_counted + g, count, mask=tl.program_id(1) == 0, sem="relaxed")
         else:
             total += tl.sum(difference * difference, 0)
+            count = tl.sum(valid.to(dtype), 0)
+            tl.atomic_add(sums + D, count, mask=tl.program_id(1) == 0, sem="relaxed")
     if not GROUPED:
         tl.atomic_add(sums + c, total, mask=c < D, sem="relaxed")
 
@@ -148,7 +151,7 @@ def update_mean(
     c = tl.arange(0, COLUMNS)
     inside = c < D
     dtype = statistics.dtype.element_ty
-    count = tl.load(statistics + D + COUNT)
+    count = tl.load(statistics + D + SAMPLED)
     before = tl.load(mean + c, mask=inside, other=1.0).to(dtype)
     latest = tl.load(statistics + c, mask=inside, other=1.0) / tl.maximum(count, 1.0)
     infinite = tl.sum((latest - latest != 0).to(tl.int32), 0)  # or NaN
