@@ -109,7 +109,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", type=int, default=1200, help="graphs to train on")
     parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--noise", type=int, default=0, help="channels of noise beside the colours")
+    parser.add_argument("--noise", type=int, default=0, help="noise channels in addition to the colours")
     parser.add_argument("--sigma", type=float, default=0.5, help="standard deviation of the noise")
     parser.add_argument("--side", type=int, default=0, help="also test on grids of this side")
     parser.add_argument("--seed", type=int, default=0)

@@ -1,7 +1,7 @@
 """Train a small PyG network with component pooling on generated communities, and draw what it merged.
 
-The class of a graph is its number of communities. A network that merges all nodes but the connectors between
-communities can count supernodes; one that does not has only colours to go by, which repeat.
+The class of a graph is its number of communities. A network that merges all nodes except the connectors
+between communities can count supernodes; one that does not can only use the colours, which repeat.
 """
 
 import argparse
@@ -123,10 +123,10 @@ def draw(pool: ComponentPooling, graph: Data, path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--graphs", type=int, default=1200, help="how many graphs to generate (default: 1200)")
-    parser.add_argument("--epochs", type=int, default=25, help="epochs of each training (default: 25)")
-    parser.add_argument("--starts", type=int, default=4, help="initial weights that each network tries (default: 4)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of graphs and weights (default: 0)")
+    parser.add_argument("--graphs", type=int, default=1200, help="number of graphs to generate (default: 1200)")
+    parser.add_argument("--epochs", type=int, default=25, help="epochs per training run (default: 25)")
+    parser.add_argument("--starts", type=int, default=4, help="training runs per network (default: 4)")
+    parser.add_argument("--seed", type=int, default=0, help="seed for graphs and weights (default: 0)")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the picture (default: out)")
     args = parser.parse_args()
     if args.graphs < 60 or args.epochs < 1 or args.starts < 1:

@@ -1,14 +1,15 @@
-"""Does pooling lose what a network could tell? A GIN without pooling, with component pooling, TopK and SAG.
+"""Does pooling lose what a network could distinguish? A GIN without pooling, with component pooling, TopK and SAG.
 
-    python examples/expressiveness.py --data FOLDER      # FOLDER has EXP.zip and CEXP.zip; wl_pairs is generated
+    python examples/expressiveness.py --data FOLDER      # FOLDER contains EXP.zip and CEXP.zip; wl_pairs is generated
 
-- EXP: pairs of graphs of different classes that 1-WL cannot tell apart. No such network can do better than chance.
+- EXP: pairs of graphs of different classes that 1-WL cannot distinguish. No network here can beat chance.
 - CEXP: the same, but 1-WL distinguishes half of the pairs; the accuracy is given for that half and for the other.
-- wl_pairs: generated pairs that two rounds of 1-WL tell apart.
+- wl_pairs: generated pairs that two rounds of 1-WL distinguish.
 
-Every network is two GIN layers, pooling, one GIN layer and a sum; pairs stay together in training, validation (a tenth)
-and test set (a tenth). A training's accuracy is that on the test set at the epoch of best validation accuracy, on the
-graphs of CEXP that 1-WL distinguishes and on all of the other sets. TopK and SAG keep half of the nodes.
+Every network has two GIN layers, pooling, one GIN layer and a sum. Pairs stay together in the training, validation (a
+tenth) and test sets (a tenth). The result of a training run is its test accuracy at the epoch of best validation
+accuracy, which is measured on the graphs of CEXP that 1-WL distinguishes, and on all graphs of the other sets. TopK and
+SAG keep half of the nodes.
 """
 
 import argparse
@@ -122,13 +123,13 @@ def read(name: str, data: Path | None, pairs: int) -> tuple[GraphSet, Tensor]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=os.environ.get("COMPOOL_DATA"), help="or COMPOOL_DATA")
+    parser.add_argument("--data", type=Path, default=os.environ.get("COMPOOL_DATA"), help="folder (or COMPOOL_DATA)")
     parser.add_argument("--sets", nargs="+", default=["EXP", "CEXP", "wl_pairs"], choices=["EXP", "CEXP", "wl_pairs"])
     parser.add_argument("--poolings", nargs="+", default=list(POOLINGS), choices=list(POOLINGS), metavar="NAME")
-    parser.add_argument("--pairs", type=int, default=600, help="how many wl_pairs (default: 600)")
-    parser.add_argument("--seeds", type=int, default=3, help="trainings of each network (default: 3)")
-    parser.add_argument("--epochs", type=int, default=30, help="epochs of a training (default: 30)")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
+    parser.add_argument("--pairs", type=int, default=600, help="number of wl_pairs (default: 600)")
+    parser.add_argument("--seeds", type=int, default=3, help="training runs per network (default: 3)")
+    parser.add_argument("--epochs", type=int, default=30, help="epochs per training run (default: 30)")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="file to write the numbers to")
     args = parser.parse_args()
     if args.seeds < 1 or args.epochs < 1 or args.pairs < 10:
         parser.error("--seeds and --epochs must be at least 1, --pairs at least 10")

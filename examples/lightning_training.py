@@ -3,7 +3,7 @@
     pip install lightning
     python examples/lightning_training.py
 
-Each batch of PyG goes to the device by itself, and `batch_size` tells Lightning how many graphs a batch has.
+PyG's batches are moved to the device automatically, and `batch_size` tells Lightning how many graphs a batch has.
 """
 
 import argparse
@@ -89,8 +89,8 @@ class Classifier(lightning.LightningModule):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--graphs", type=int, default=600, help="how many graphs to generate (default: 600)")
-    parser.add_argument("--epochs", type=int, default=30, help="at most (default: 30)")
+    parser.add_argument("--graphs", type=int, default=600, help="number of graphs to generate (default: 600)")
+    parser.add_argument("--epochs", type=int, default=30, help="maximum number of epochs (default: 30)")
     args = parser.parse_args()
     if args.epochs < 1 or args.graphs < 10:
         parser.error("--epochs must be at least 1, --graphs at least 10")

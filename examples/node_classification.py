@@ -1,13 +1,13 @@
 """Classify the papers of Cora and CiteSeer (public split): ComponentUNet against PyG's GraphUNet and a GCN.
 
-    python examples/node_classification.py --data FOLDER      # FOLDER/Planetoid has ind.cora.x and so on
+    python examples/node_classification.py --data FOLDER      # FOLDER/Planetoid contains ind.cora.x and so on
 
 Every method gets the same budget: 200 epochs of Adam at a learning rate of 0.01 and a weight decay of 0.001, as in
-PyG's example of GraphUNet, and four settings (dropout, and one of its own), each tried once. The setting with the best
-validation accuracy is then trained with --seeds other initial weights. A training's accuracy is that on the test set
-at the epoch of best validation accuracy, looked at every fourth epoch; nothing is chosen by test accuracy. Times are of
-the processor, for one training, without evaluation. The files of these sets are pickles, which PyG reads: take them
-from a place that you trust.
+PyG's GraphUNet example, and four settings (two dropout rates times two values of one setting of its own), each tried
+once. The setting with the best validation accuracy is then trained with --seeds other initial weights. The result of a
+training run is its test accuracy at the epoch of best validation accuracy, which is measured every fourth epoch;
+nothing is chosen by test accuracy. Times are CPU times of one training run, without evaluation. The files of these sets
+are pickles, which PyG reads, so take them from a source that you trust.
 """
 
 import argparse
@@ -140,11 +140,11 @@ def row(results: list[Result]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=os.environ.get("COMPOOL_DATA"), help="or COMPOOL_DATA")
+    parser.add_argument("--data", type=Path, default=os.environ.get("COMPOOL_DATA"), help="folder (or COMPOOL_DATA)")
     parser.add_argument("--sets", nargs="+", default=["Cora", "CiteSeer"], choices=["Cora", "CiteSeer", "PubMed"])
-    parser.add_argument("--seeds", type=int, default=20, help="trainings of each method (default: 20)")
-    parser.add_argument("--epochs", type=int, default=200, help="epochs of a training (default: 200)")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
+    parser.add_argument("--seeds", type=int, default=20, help="training runs per method (default: 20)")
+    parser.add_argument("--epochs", type=int, default=200, help="epochs per training run (default: 200)")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="file to write the numbers to")
     args = parser.parse_args()
     if args.seeds < 2 or args.epochs < EVERY:
         parser.error(f"--seeds must be at least 2, --epochs at least {EVERY}")

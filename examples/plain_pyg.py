@@ -1,7 +1,7 @@
 """Component pooling in a plain PyG training loop: a dataset, a DataLoader, cross-entropy.
 
 python examples/plain_pyg.py                                   # generated graphs
-python examples/plain_pyg.py --data FOLDER --set MUTAG         # FOLDER has MUTAG.zip
+python examples/plain_pyg.py --data FOLDER --set MUTAG         # FOLDER contains MUTAG.zip
 """
 
 import argparse
@@ -44,10 +44,10 @@ def accuracy(network: Classifier, loader: DataLoader) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=os.environ.get("COMPOOL_DATA"), help="or COMPOOL_DATA")
+    parser.add_argument("--data", type=Path, default=os.environ.get("COMPOOL_DATA"), help="folder (or COMPOOL_DATA)")
     parser.add_argument("--set", dest="name", help="a TU data set (default: generated communities)")
-    parser.add_argument("--graphs", type=int, default=600, help="how many graphs to generate (default: 600)")
-    parser.add_argument("--epochs", type=int, default=30, help="default: 30")
+    parser.add_argument("--graphs", type=int, default=600, help="number of graphs to generate (default: 600)")
+    parser.add_argument("--epochs", type=int, default=30, help="number of epochs (default: 30)")
     args = parser.parse_args()
     if args.epochs < 1 or args.graphs < 10:
         parser.error("--epochs must be at least 1, --graphs at least 10")

@@ -1,9 +1,9 @@
 """Readouts compared: sum, mean, attention, and GlobalComponentPooling, behind the same GIN layers.
 
-    python examples/readouts.py --data FOLDER --set MUTAG       # FOLDER has MUTAG.zip
+    python examples/readouts.py --data FOLDER --set MUTAG       # FOLDER contains MUTAG.zip
 
-Each training has its own 80/10/10 split and initial weights, the same for every readout; its accuracy is that on the
-test set at the epoch of best validation accuracy. The settings are fixed and the same for all: nothing is tuned.
+Each training run has its own 80/10/10 split and initial weights, which are the same for every readout. Its result is
+the test accuracy at the epoch of best validation accuracy. The settings are fixed and the same for all: nothing is tuned.
 """
 
 import argparse
@@ -81,10 +81,10 @@ def train(graphs: GraphSet, readout: str, replica: int, epochs: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=os.environ.get("COMPOOL_DATA"), help="or COMPOOL_DATA")
+    parser.add_argument("--data", type=Path, default=os.environ.get("COMPOOL_DATA"), help="folder (or COMPOOL_DATA)")
     parser.add_argument("--set", default="MUTAG", dest="name", help="a TU data set (default: MUTAG)")
-    parser.add_argument("--replicas", type=int, default=20, help="trainings of each readout (default: 20)")
-    parser.add_argument("--epochs", type=int, default=50, help="epochs of a training (default: 50)")
+    parser.add_argument("--replicas", type=int, default=20, help="training runs per readout (default: 20)")
+    parser.add_argument("--epochs", type=int, default=50, help="epochs per training run (default: 50)")
     args = parser.parse_args()
     if args.replicas < 2 or args.epochs < 1:
         parser.error("--replicas must be at least 2, --epochs at least 1")

@@ -3,8 +3,8 @@
     python examples/thresholds.py                                             # Zachary's karate club
     python examples/thresholds.py --data FOLDER --set PROTEINS --graph 7      # a graph of FOLDER/PROTEINS.zip
 
-An edge scores the share of neighbours that its ends have in common (Jaccard's similarity; a node counts as its own
-neighbour). One spanning forest answers all thresholds.
+The score of an edge is the share of neighbours that its ends have in common (Jaccard similarity; a node counts as its
+own neighbour). One spanning forest answers all thresholds.
 """
 
 import argparse

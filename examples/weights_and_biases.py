@@ -4,7 +4,7 @@
     python examples/weights_and_biases.py --project pooling              # needs `wandb login`
     python examples/weights_and_biases.py --project pooling --offline    # `wandb sync` uploads it later
 
-Each run of the study is a run there, in a group of its data set, method and recipe. wandb is not needed by compool.
+Each run of the study becomes a run there, grouped by data set, method and recipe. compool itself does not need wandb.
 """
 
 import argparse
@@ -51,8 +51,8 @@ def main() -> None:
     parser.add_argument("--offline", action="store_true", help="write files only")
     parser.add_argument("--dataset", default="communities", help="the data set")
     parser.add_argument("--data", type=Path, help="folder with data sets")
-    parser.add_argument("--replicas", type=int, default=3, help="trainings")
-    parser.add_argument("--epochs", type=int, default=10, help="epochs of each")
+    parser.add_argument("--replicas", type=int, default=3, help="number of training runs")
+    parser.add_argument("--epochs", type=int, default=10, help="epochs per training run")
     parser.add_argument("--store", type=Path, default=Path("study.sqlite"), help="the study's file")
     arguments = parser.parse_args()
     if find_spec("wandb") is None:
