@@ -3,7 +3,7 @@
     python examples/readouts.py --data FOLDER --set MUTAG       # FOLDER contains MUTAG.zip
 
 Each training run has its own 80/10/10 split and initial weights, which are the same for every readout. Its result is
-the test accuracy at the epoch of best validation accuracy. The settings are fixed and the same for all: nothing is tuned.
+the test accuracy at the epoch of best validation accuracy. The settings are the same for all readouts, and not tuned.
 """
 
 import argparse
