@@ -35,7 +35,7 @@ class Islands(nn.Module):
 
 
 class MessagePassing(nn.Module):
-    """PyG's GIN, as deep as asked, and a mean and a sum over nodes."""
+    """PyG's GIN, and a sum over nodes."""
 
     def __init__(self, in_channels: int, hidden: int = 32, depth: int = 4) -> None:
         super().__init__()
