@@ -1,4 +1,4 @@
-"""Graded weights, one merge after another: the reference, in Python."""
+"""Graded weights, one merge after another, in Python: the reference."""
 
 import torch
 import torch.nn.functional as F
@@ -6,12 +6,12 @@ from torch import Tensor
 
 
 def num_merges(num_edges: int, tree_ptr: Tensor | None) -> int:
-    """How many edges of a forest there are; others are padding."""
+    """The number of edges of a forest; the rest is padding."""
     return num_edges if tree_ptr is None else int(tree_ptr[-1])
 
 
 def merge_tree(edge_index: Tensor, num_nodes: int, tree_ptr: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The two parts that each edge of a forest unites [2, F], in order, and how many nodes each part has [N + F].
+    """The two parts that each edge of a forest unites [2, F], in order, and the number of nodes in each part [N + F].
 
     Parts 0 to N − 1 are single nodes; edge f makes part N + f. Edges from ``tree_ptr[-1]`` on are padding.
     """
@@ -39,7 +39,7 @@ def merge_tree(edge_index: Tensor, num_nodes: int, tree_ptr: Tensor | None) -> t
 def graded_share(grade: Tensor, children: Tensor, size: Tensor, tree_ptr: Tensor | None, leaf: float) -> Tensor:
     """The share of each node in its part, integrated from level 0 to `leaf` [N]."""
     num_nodes = size.size(0) - grade.size(0)
-    begin = torch.cat([grade.new_full((num_nodes,), leaf), grade])  # a part is there below its own grade
+    begin = torch.cat([grade.new_full((num_nodes,), leaf), grade])  # a part exists below its own grade
     share = begin / size
     for made in range(num_nodes + num_merges(grade.size(0), tree_ptr) - 1, num_nodes - 1, -1):
         for part in children[:, made - num_nodes]:
