@@ -110,7 +110,7 @@ def test_a_score_that_returns_something_else(wrong: Callable[[Tensor], Tensor]) 
 
 
 def test_the_meta_device() -> None:
-    with pytest.raises(ValueError, match="x is on the meta device, which has no values to pool"):
+    with pytest.raises(ValueError, match="x is on the meta device, which has no values to score edges by"):
         ComponentPooling(3).to("meta")(torch.empty(4, 3, device="meta"), GOOD["edge_index"].to("meta"))
 
 

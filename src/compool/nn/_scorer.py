@@ -105,8 +105,8 @@ class EdgeScorer(torch.nn.Module):
         if self.lin_edge is not None and edge_attr is not None:
             term = ops.score_edges(edge_attr, edge_index, self.lin_edge.weight, x.size(0), self.symmetric)
         if self.similarity is not None:
-            alike, x = self.similarity.term_and_pass(x, edge_index)
-            term = alike if term is None else term + alike
+            similarity_term, x = self.similarity.term_and_pass(x, edge_index)
+            term = similarity_term if term is None else term + similarity_term
         scorer = (self.lin.weight, self.lin.bias, self.activation)
         return score_and_pass(x, edge_index, *scorer, dropout, self.symmetric, term)
 

@@ -314,10 +314,10 @@ class ComponentPooling(EdgeScorer):
 def component_pooling(settings: "NetworkSettings", in_channels: int) -> ComponentPooling:
     """The layer ``P`` of a network."""
     dropout = 0.0 if settings.scorer == "random" else settings.dropout
-    of_edges = (None, settings.threshold, settings.weights, settings.symmetric, dropout)
+    edge_settings = (None, settings.threshold, settings.weights, settings.symmetric, dropout)
     return ComponentPooling(
         in_channels,
-        *of_edges,
+        *edge_settings,
         quantile=settings.quantile,
         ratio=settings.merge_ratio,
         scorer=settings.scorer,

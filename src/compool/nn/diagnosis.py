@@ -95,9 +95,9 @@ def diagnose(
             output = forward(data) if forward is not None else model(data.x, data.edge_index, data.batch)
             value = output.float().square().mean() if loss is None else loss(output, data)
             for index, diagnosis in enumerate(diagnoses):
-                own = [parameter for parameter in diagnosis.layer.parameters() if parameter.requires_grad]
-                if own and value.requires_grad:
-                    gradients = torch.autograd.grad(value, own, retain_graph=True, allow_unused=True)
+                parameters = [parameter for parameter in diagnosis.layer.parameters() if parameter.requires_grad]
+                if parameters and value.requires_grad:
+                    gradients = torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True)
                     squares[index] += sum(float(grad.square().sum()) for grad in gradients if grad is not None)
     finally:
         model.train(training)

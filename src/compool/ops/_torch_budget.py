@@ -24,8 +24,8 @@ def top(edge_score: Tensor, edge_index: Tensor, candidate: Tensor, batch: Tensor
     size.index_add_(0, graph, candidate.long())
     num_lowest = least(quantile, size)
     order = torch.argsort(edge_score, stable=True)
-    home = graph.masked_fill(~candidate, size.size(0))  # edges that are no candidates come last
-    order = order[torch.argsort(home[order], stable=True)]  # by graph, then by score
+    edge_graph = graph.masked_fill(~candidate, size.size(0))  # edges that are no candidates come last
+    order = order[torch.argsort(edge_graph[order], stable=True)]  # by graph, then by score
     highest_low = size.cumsum(0) - size + num_lowest - 1
     limit = edge_score[order[highest_low.clamp(0, order.size(0) - 1)]]
     return candidate & ((num_lowest == 0)[graph] | (edge_score > limit[graph]))
@@ -102,8 +102,8 @@ def first_of_each_graph(source: Tensor, num_nodes: int, batch: Tensor | None, sh
         batch = torch.zeros(num_nodes, dtype=torch.long, device=source.device)
     graph = torch.searchsorted(batch, batch)
     size = torch.searchsorted(batch, batch, right=True) - graph
-    home, order = torch.sort(graph[source], stable=True)
-    position = torch.arange(home.size(0), device=home.device) - torch.searchsorted(home, home)
-    kept = torch.zeros_like(home, dtype=torch.bool)
-    kept[order] = position < (size - least(share, size))[home]
+    edge_graph, order = torch.sort(graph[source], stable=True)
+    position = torch.arange(edge_graph.size(0), device=edge_graph.device) - torch.searchsorted(edge_graph, edge_graph)
+    kept = torch.zeros_like(edge_graph, dtype=torch.bool)
+    kept[order] = position < (size - least(share, size))[edge_graph]
     return graph, kept

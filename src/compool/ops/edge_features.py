@@ -72,11 +72,11 @@ def connect_features(
     num_supernodes, rows = parts.num_supernodes, coarse.size(1)
     key = coarse[0].long() * num_supernodes + coarse[1]  # ascending, as coarse edges are sorted
     source, target = parts.cluster[edge_index[0]], parts.cluster[edge_index[1]]
-    mine = source * num_supernodes + target
-    row = torch.searchsorted(key, mine)
+    edge_key = source * num_supernodes + target
+    row = torch.searchsorted(key, edge_key)
     # Edges without a coarse edge go to an extra last row, which is cut off
     key_of_row = torch.cat([key, key.new_full((1,), -1)])[row]
-    row = torch.where(counted & (key_of_row == mine), row, rows)
+    row = torch.where(counted & (key_of_row == edge_key), row, rows)
     wide = edge_attr.to(torch.promote_types(edge_attr.dtype, torch.float32))
     flat = wide.reshape(wide.size(0), math.prod(wide.shape[1:]))
     out = flat.new_zeros(rows + 1, flat.size(1))

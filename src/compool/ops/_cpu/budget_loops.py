@@ -21,10 +21,10 @@ def keep_highest(edges, source, score, graph, allowed, kept, last):
     score of the last edge kept in each graph.
     """
     for e in edges:
-        home = graph[source[e]]
-        if allowed[home] > 0:
-            allowed[home] -= 1
-            last[home] = score[e]
+        edge_graph = graph[source[e]]
+        if allowed[edge_graph] > 0:
+            allowed[edge_graph] -= 1
+            last[edge_graph] = score[e]
             kept[e] = True
 
 
@@ -51,18 +51,18 @@ def lowest(order, source, score, candidate, graph, num_lowest, limit):
     for i in range(order.size - 1, -1, -1):
         e = order[i]
         if candidate[e]:
-            home = graph[source[e]]
-            num_lowest[home] -= 1
-            if num_lowest[home] == 0:
-                limit[home] = score[e]
+            edge_graph = graph[source[e]]
+            num_lowest[edge_graph] -= 1
+            if num_lowest[edge_graph] == 0:
+                limit[edge_graph] = score[e]
 
 
 @exact
 def merge_above(source, score, candidate, graph, num_lowest, limit, merged):
     """The candidates that score above the limit of their graph; a graph whose `num_lowest` is 0 has no limit."""
     for e in range(source.size):
-        home = graph[source[e]]
-        merged[e] = candidate[e] & ((num_lowest[home] == 0) | (score[e] > limit[home]))
+        edge_graph = graph[source[e]]
+        merged[e] = candidate[e] & ((num_lowest[edge_graph] == 0) | (score[e] > limit[edge_graph]))
 
 
 @fast

@@ -123,7 +123,7 @@ def _union(u, v, active, parent):
 
 @triton.jit
 def _tanh(x):
-    """tanh in float32, to two units in the last place: a polynomial near zero, as in Cephes, else the exponential."""
+    """Compute tanh in float32, to two units in the last place: by a polynomial near zero, as in Cephes, else by exp."""
     z = x * x
     p = (
         ((-5.70498872745e-3 * z + 2.06390887954e-2) * z - 5.37397155531e-2) * z + 1.33314422036e-1

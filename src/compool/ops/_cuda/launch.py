@@ -37,13 +37,13 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> 
             values.append(address)
         else:
             values.append(arg)
-    found = _compiled.get(tuple(key))
-    if found is None:
+    cached = _compiled.get(tuple(key))
+    if cached is None:
         compiled = kernel[grid](*args, **constants)
         if compiled is not None:  # the interpreter compiles nothing
             _compiled[tuple(key)] = compiled, tuple(constants[name] for name in kernel.arg_names[len(args) :])
         return
-    compiled, rest = found
+    compiled, rest = cached
     x, y, z = (*grid, 1, 1)[:3]
     stream = torch._C._cuda_getCurrentRawStream(device)
     compiled.run(x, y, z, stream, compiled.function, compiled.packed_metadata, None, None, None, *values, *rest)

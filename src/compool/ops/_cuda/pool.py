@@ -47,16 +47,16 @@ def pool(
 
     counted = merged if ratio is None else torch.empty_like(merged)
     # Eq. 1 to 3: the scores, the edges with S_ij > t, their components, and w_i = Σ S_ij over them
-    edge_score, how = halves.new_empty(num_edges), activation
+    edge_score, mode = halves.new_empty(num_edges), activation
     if halves.dtype != torch.float32:  # the kernel's own activations have float32 precision
         raw = score(ends.expand(2, -1), edge_index, bias)
-        edge_score, how = activate_(raw if term is None else raw.add_(term), activation), "given"
+        edge_score, mode = activate_(raw if term is None else raw.add_(term), activation), "given"
     if num_edges:
         bits = struct.unpack(">ii", struct.pack(">d", threshold))  # a kernel takes a float as float32
         own = edge_score if term is None else term.contiguous()
         given = (edge_score, ends[0], ends[-1], bias, own, *bits, edges, stride, graphs)
         to = (merged, counted, parent, weight, flags, flags, num_edges, num_nodes)
-        options = {"SCORE": how, "HAS_TERM": term is not None, "HAS_BATCH": batched, "LIMITED": False, "BLOCK": HOOKS}
+        options = {"SCORE": mode, "HAS_TERM": term is not None, "HAS_BATCH": batched, "LIMITED": False, "BLOCK": HOOKS}
         options |= {"WEIGH": ratio is None, "HOOK": ratio is None}
         launch(kernels.select_and_hook, (-(-num_edges // HOOKS),), *given, *to, **options)
     if ratio is not None:  # a threshold that depends on the graph
