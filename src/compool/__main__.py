@@ -1,4 +1,4 @@
-"""The command `compool`, which needs packages that the layers do not."""
+"""The `compool` command. It needs more packages than the layers do."""
 
 import sys
 from importlib.util import find_spec
@@ -7,7 +7,7 @@ NEEDED = ("typer", "rich", "scipy", "matplotlib", "networkx", "safetensors")  # 
 
 
 def main() -> None:
-    """Run the command, or say what to install."""
+    """Run the command, or exit with a message that says what to install."""
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         sys.exit(f"compool: the command needs {', '.join(missing)}: pip install 'compool[study]'")
     from compool.cli import app

@@ -12,11 +12,11 @@ ABANDONED = 600.0  # seconds without a write after which a temporary file belong
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a temporary file name in the folder of `path`; what is written to it replaces `path` at the end.
+    """Yield a temporary path in the folder of `path`; the file written there replaces `path` when the block ends.
 
-    The new content is on the disk before it replaces the old, so that `path` is complete at any time, even after a
-    power failure. If the block fails, nothing remains of it; an OSError names `path`. A process that is killed may
-    leave its temporary file, a hidden one; a later write to the same `path` removes it.
+    The new content is flushed to disk before it replaces the old one, so `path` is always complete, even after a power
+    failure. If the block fails, the temporary file is removed; an OSError names `path`. A killed process may leave its
+    hidden temporary file behind; a later write to the same `path` removes it.
 
     Example:
         >>> path = getfixture("tmp_path") / "folder" / "note.txt"
@@ -26,7 +26,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
         'done'
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Random, since processes in two containers may share a folder, their id and their host's name.
+    # A random name, since processes in two containers can share a folder, a process ID and a host name.
     partial = path.with_name(f".{path.stem}.partial-{secrets.token_hex(8)}{path.suffix}")
     try:
         yield partial
@@ -52,7 +52,7 @@ def _flush(path: Path) -> None:
 
 
 def _remove_abandoned(path: Path, now: float) -> None:
-    """Remove temporary files of killed writers of `path`; `now` is by the clock of the file system."""
+    """Remove the temporary files that killed writers of `path` left; `now` is read from the file system's clock."""
     name = re.compile(rf"\.{re.escape(path.stem)}\.partial-[0-9a-f]{{16}}{re.escape(path.suffix)}")
     with suppress(OSError), os.scandir(path.parent) as entries:
         for entry in entries:

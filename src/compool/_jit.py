@@ -1,4 +1,4 @@
-"""numba's compiler, with compiled loops kept on disk where there is a place to write them."""
+"""numba's compiler; compiled loops are cached on disk where a writable folder exists."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ from numba import njit
 
 
 def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile a loop when it is first called, to run without the GIL."""
+    """A decorator that compiles a loop on its first call; the compiled loop releases the GIL."""
 
     def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
         try:

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used: torch and PyG take seconds to import."""
+"""Import the names of a package on first use, because torch and PyG take seconds to import."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -6,11 +6,11 @@ from typing import Any
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The ``__getattr__`` and ``__dir__`` of a package.
+    """The ``__getattr__`` and ``__dir__`` of a package whose names are imported on first use.
 
     Args:
-        package: its name.
-        homes: the module that defines each name.
+        package: name of the package.
+        homes: maps each public name to the module that defines it.
 
     Example:
         >>> get, names = lazy_names("numbers", {"isqrt": "math"})

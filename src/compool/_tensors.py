@@ -1,4 +1,4 @@
-"""Tensors in safetensors files, with a checksum of everything in them."""
+"""Tensors in safetensors files, with a checksum over the whole content."""
 
 import hashlib
 import json
@@ -13,11 +13,11 @@ from torch import Tensor
 
 from compool._files import atomic_write
 
-CHECKSUM = "checksum"  # the note that holds it
+CHECKSUM = "checksum"  # name of the note that holds the checksum
 
 
 def checksum(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> str:
-    """SHA-256 of the names, dtypes, shapes and bytes of tensors, and of the notes on them, in any order.
+    """SHA-256 over the names, dtypes, shapes and bytes of tensors, and over their notes; the order does not matter.
 
     Example:
         >>> checksum({"x": torch.zeros(2)}, {})[:8], checksum({"x": torch.zeros(1, 2)}, {})[:8]
@@ -34,12 +34,12 @@ def checksum(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> str:
 
 
 def encode_tensors(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> bytes:
-    """The content of a safetensors file with tensors, notes on them and the checksum of both."""
+    """The content of a safetensors file that holds tensors, notes about them and a checksum of both."""
     return save(dict(tensors), {**notes, CHECKSUM: checksum(tensors, notes)})
 
 
 def decode_tensors(content: bytes) -> dict[str, Tensor]:
-    """The tensors that :func:`encode_tensors` encoded; a ValueError if the content is damaged.
+    """Decode what :func:`encode_tensors` encoded; raises a ValueError if the content is damaged.
 
     Example:
         >>> decode_tensors(encode_tensors({"x": torch.arange(3)}, {}))
@@ -55,15 +55,15 @@ def decode_tensors(content: bytes) -> dict[str, Tensor]:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> None:
-    """Write tensors, notes on them and the checksum of both; there is no half-written file at any time."""
+    """Write tensors, notes about them and a checksum of both to a file, atomically."""
     with atomic_write(path) as partial:
-        partial.write_bytes(encode_tensors(tensors, notes))  # save_file makes files that only their owner may read
+        partial.write_bytes(encode_tensors(tensors, notes))  # save_file's files are readable by their owner only
 
 
 def read_tensors(opened: Any) -> dict[str, Tensor]:
-    """The tensors of a file that ``safe_open`` opened; a ValueError if they do not match its checksum.
+    """The tensors of a file opened by ``safe_open``; raises a ValueError if they do not match its checksum.
 
-    Files of older versions have no checksum, and are read as they are.
+    Files written by older versions have no checksum and are read without this check.
     """
     tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     _require_checksum(tensors, opened.metadata() or {})

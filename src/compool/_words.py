@@ -1,11 +1,11 @@
-"""Words for messages: numbers with their nouns, and the name that was probably meant."""
+"""Words for messages: counts with nouns, and suggestions for misspelt names."""
 
 import difflib
 from collections.abc import Iterable
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and its noun, in the plural unless the number is 1.
+    """A number with a noun, in the plural unless the number is 1.
 
     Example:
         >>> counted(1, "replica"), counted(2_000, "replica")
@@ -15,9 +15,9 @@ def counted(number: int, noun: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: a question for the closest known one, or nothing if none is close.
+    """The end of a message about an unknown name: suggests the closest known name, or is empty if none is close.
 
-    Upper and lower case do not matter.
+    Case does not matter.
 
     Example:
         >>> did_you_mean("protein", ["NCI1", "PROTEINS"]), did_you_mean("unlike", ["NCI1"])

@@ -61,12 +61,12 @@ GOOD = {
         (
             {"batch": torch.tensor([-1, 0, 0, 0])},
             ValueError,
-            "batch must hold numbers of graphs, from 0 up; node 0 is in graph -1",
+            "batch must hold graph indices from 0 up; node 0 is in graph -1",
         ),
         (
             {"batch": torch.tensor([0, 1, 1, 1])},
             ValueError,
-            "edge_index must not join two graphs, but edge 0 joins node 0 of graph 0 and node 1 of graph 1",
+            "but according to batch, edge 0 joins node 0 of graph 0 and node 1 of graph 1",
         ),
         ({"x": [[1.0, 2.0, 3.0]]}, TypeError, "x must be a tensor, got list"),
         ({"batch": torch.zeros(4).long().to_sparse()}, TypeError, "batch must be a dense tensor, got layout"),
@@ -110,7 +110,7 @@ def test_a_score_that_returns_something_else(wrong: Callable[[Tensor], Tensor]) 
 
 
 def test_the_meta_device() -> None:
-    with pytest.raises(ValueError, match="x is on the meta device, which has no values to pool"):
+    with pytest.raises(ValueError, match="x is on the meta device, which has no values to score edges by"):
         ComponentPooling(3).to("meta")(torch.empty(4, 3, device="meta"), GOOD["edge_index"].to("meta"))
 
 

@@ -228,9 +228,9 @@ def test_bad_input(budget: dict[str, float], backend: str) -> None:
         pool(torch.full((4, 3), math.nan), edge_index)
     with pytest.raises(ValueError, match=r"edge_index must lie in 0\.\.3 for 4 nodes, got 9"):
         pool(torch.randn(4, 3), torch.tensor([[0], [9]]))
-    with pytest.raises(ValueError, match="batch must hold numbers of graphs, from 0 up; node 0 is in graph -1"):
+    with pytest.raises(ValueError, match="batch must hold graph indices from 0 up; node 0 is in graph -1"):
         pool(torch.randn(4, 3), edge_index, torch.tensor([-1, -1, 0, 0]))
-    with pytest.raises(ValueError, match="edge 1 joins node 1 of graph 0 and node 2 of graph 1, as batch says"):
+    with pytest.raises(ValueError, match="according to batch, edge 1 joins node 1 of graph 0 and node 2 of graph 1"):
         pool(torch.randn(4, 3), torch.tensor([[0, 1], [1, 2]]), torch.tensor([0, 0, 1, 1]))
 
 

@@ -72,8 +72,8 @@ def test_no_nodes() -> None:
     [
         ([0, 0, 1, 1], 1, r"batch must lie in 0\.\.0 for batch_size=1, got 1"),
         ([0, 0, 0, 10**8], 2, r"batch must lie in 0\.\.1 for batch_size=2, got 100000000"),
-        ([-1, 0, 0, 0], None, "batch must hold numbers of graphs, from 0 up; got -1"),
-        ([-(10**8), 0, 0, 0], 1, "batch must hold numbers of graphs, from 0 up; got -100000000"),
+        ([-1, 0, 0, 0], None, "batch must hold graph indices from 0 up; got -1"),
+        ([-(10**8), 0, 0, 0], 1, "batch must hold graph indices from 0 up; got -100000000"),
         ([0, 0, 0, 0], -1, "batch_size must be a whole number, at least 0; got -1"),
         ([0, 0, 0, 0], 2.0, "batch_size must be a whole number, at least 0; got 2.0"),
     ],

@@ -227,7 +227,7 @@ def test_any_module_is_a_scorer() -> None:
         (lambda source: "high", "it returned 'high'"),
         (
             lambda source: torch.zeros(2, device="meta"),
-            "scorer must return scores on cpu, where the edges are; got meta",
+            "scorer must return scores on cpu, the device of x; got meta",
         ),
         (lambda source: torch.full((2,), torch.nan), "the score of edge 0 .* is NaN"),
     ],

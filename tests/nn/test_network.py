@@ -96,7 +96,7 @@ def test_settings(settings: dict[str, object], message: str) -> None:
 
 @pytest.mark.parametrize("layers", [3, None, ["C", "L"]])
 def test_letters_are_a_string(layers: object) -> None:
-    with pytest.raises(TypeError, match="layers must be a string of letters, as in CPCL; got"):
+    with pytest.raises(TypeError, match="layers must be a string of letters such as CPCL; got"):
         Network(layers, 5, hidden=8, num_classes=2)  # type: ignore[arg-type]
 
 
@@ -115,7 +115,7 @@ BAD_INPUT = [
     ({"edge_index": EDGES.float()}, TypeError, "edge_index must be torch.int64 or torch.int32"),
     ({"batch": BATCH[:-1]}, ValueError, r"batch must have shape \[40\]"),
     ({"batch": BATCH.float()}, TypeError, "batch must be torch.int64 or torch.int32"),
-    ({"batch": BATCH - 1}, ValueError, "batch must hold numbers of graphs, from 0 up; got -1"),
+    ({"batch": BATCH - 1}, ValueError, "batch must hold graph indices from 0 up; got -1"),
     ({"batch_size": 1}, ValueError, r"batch must lie in 0\.\.0 for batch_size=1, got 1"),
     ({"batch_size": -1}, ValueError, "batch_size must be a whole number, at least 0; got -1"),
     ({"batch_size": 2.5}, ValueError, "batch_size must be a whole number"),
@@ -157,7 +157,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"n\.safetensors is damaged, or not a safetensors file"):
         load_network(path)
     save_file({"x": X}, path)
-    with pytest.raises(ValueError, match="holds no network of compool"):
+    with pytest.raises(ValueError, match="does not contain a compool network"):
         load_network(path)
     with pytest.raises(FileNotFoundError):
         load_network(tmp_path / "nothing")

@@ -55,7 +55,7 @@ HOSTILE: dict[str, tuple[Any, str]] = {
     "letters": (changed(layers="CXL"), "layers must be letters of C"),
     "no letters": (changed(layers=""), "layers must be letters of C"),
     "many letters": (changed(layers="C" * 1_000_000 + "L"), "say 1000001 layers, but it has 8 tensors"),
-    "other letters": (changed(layers="SPSL"), "tensor '.*' is (missing|not of this network)"),
+    "other letters": (changed(layers="SPSL"), "tensor '.*' is (missing|not in this network)"),
     "more letters": (changed(layers="CPCLL"), "tensor '.*' is missing"),
     "dropout": (changed(dropout=2), "dropout must be at least 0 and below 1"),
     "dropout NaN": (changed(dropout=float("nan")), "its setting dropout must be float, in range; got 'nan'"),
@@ -95,7 +95,7 @@ def test_a_huge_network_is_not_even_begun(tmp_path: Path, monkeypatch: pytest.Mo
 TENSORS: dict[str, tuple[dict[str, Any], str]] = {
     "none": ({}, "say 4 layers, but it has 0 tensors"),
     "one less": ({"layers.0.bias": None}, r"tensor 'layers\.0\.bias' is missing"),
-    "one more": ({"layers.9.bias": torch.zeros(3)}, r"tensor 'layers\.9\.bias' is not of this network"),
+    "one more": ({"layers.9.bias": torch.zeros(3)}, r"tensor 'layers\.9\.bias' is not in this network"),
     "shape": ({"layers.0.bias": torch.zeros(9)}, r"must have the shape \[8\], got \[9\]"),
     "dimensions": ({"layers.0.bias": torch.zeros(8, 1)}, r"must have the shape \[8\], got \[8, 1\]"),
     "integers": (
@@ -146,12 +146,12 @@ def test_half_precision(dtype: torch.dtype, tmp_path: Path) -> None:
 @pytest.mark.parametrize("notes", [None, {}, {"compool": "Linear"}, {"settings": "{}"}])
 def test_no_network(notes: dict[str, str] | None, tmp_path: Path) -> None:
     save_file({"x": torch.zeros(3)}, tmp_path / "n.safetensors", notes)
-    with pytest.raises(ValueError, match="holds no network of compool"):
+    with pytest.raises(ValueError, match="does not contain a compool network"):
         load_network(tmp_path / "n.safetensors")
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is a folder; give a file that save_network wrote"):
+    with pytest.raises(ValueError, match="is a folder; give a file written by save_network"):
         load_network(tmp_path)
 
 

@@ -159,7 +159,7 @@ def test_what_is_refused_in_a_sentence(name: str) -> None:
         torch.fx.symbolic_trace(layer)
     with pytest.raises(TypeError, match="x must be a tensor, got dict: graphs of several node types, and to_hetero"):
         layer({"atom": X}, EDGES, BATCH)
-    with pytest.raises(ValueError, match="x is on the meta device, which has no values to pool by; give tensors on a"):
+    with pytest.raises(ValueError, match="x is on the meta device, which has no values to score edges by"):
         layer.to("meta")(X.to("meta"), EDGES.to("meta"), BATCH.to("meta"))
 
 

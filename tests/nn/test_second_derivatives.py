@@ -91,5 +91,5 @@ def test_replicas_say_that_they_have_first_derivatives_only(layers: str) -> None
     x, union = Graphs(graphs, features(graphs, "attributes")).union(torch.tensor([[0, 1], [2, 3]]))
     weights = list(stack.parameters())
     loss = stack(x, union).logits.square().sum()
-    with pytest.raises(RuntimeError, match="first derivatives only, but create_graph=True asks for second"):
+    with pytest.raises(RuntimeError, match="first derivatives only, but create_graph=True needs second"):
         torch.autograd.grad(loss, weights, create_graph=True, allow_unused=True)

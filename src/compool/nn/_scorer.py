@@ -14,11 +14,11 @@ from compool.ops._checks import check_activated, check_range
 from compool.ops.score import score_and_pass
 
 Scorer = str | torch.nn.Module
-SIMILARITY_BIAS = 1.0  # at first, edges merge whose ends are closer than average by up to a standard deviation more
+SIMILARITY_BIAS = 1.0  # initially, edges merge whose distance is below the mean plus one standard deviation
 
 
 class EdgeScorer(torch.nn.Module):
-    """What the layers that score edges have in common: :math:`S_{ij} = σ(ψ(x_i, x_j, e_{ij}) + b)`."""
+    """Base class of the layers that score edges: :math:`S_{ij} = σ(ψ(x_i, x_j, e_{ij}) + b)`."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class EdgeScorer(torch.nn.Module):
                 "symmetric=True is for the linear scorer; a module is symmetric if it treats both ends alike"
             )
         score = score or ("tanh" if scorer == "linear" or isinstance(scorer, torch.nn.Module) else "hardtanh")
-        activation(score)  # or an error
+        activation(score)  # raises an error for an unknown name
         self.in_channels, self.score, self.edge_dim = in_channels, score, edge_dim
         self.symmetric = symmetric or scorer in ("similarity", "random")
         self.scorer = scorer if isinstance(scorer, torch.nn.Module) else None
@@ -65,7 +65,7 @@ class EdgeScorer(torch.nn.Module):
         return activation(self.score)
 
     def reset_parameters(self) -> None:
-        """Draw new weights for the scorer."""
+        """Reinitialise the weights of the scorer."""
         if self.random is not None:
             self.random.reset_parameters()
             return
@@ -75,7 +75,7 @@ class EdgeScorer(torch.nn.Module):
                     reset()
             return
         self.lin.reset_parameters()
-        if self.lin_edge is not None:  # as one linear layer over the features of both ends and of the edge
+        if self.lin_edge is not None:  # initialise as one linear layer over the features of both ends and the edge
             bound = (2 * self.in_channels + self.lin_edge.in_features) ** -0.5
             for parameter in (*self.lin.parameters(), *self.lin_edge.parameters()):
                 torch.nn.init.uniform_(parameter, -bound, bound)
@@ -85,7 +85,7 @@ class EdgeScorer(torch.nn.Module):
             torch.nn.init.constant_(self.lin.bias, SIMILARITY_BIAS)
 
     def _weight(self, x: Tensor) -> Tensor:
-        """The weight whose dtype and device the features must have; `x` itself if there is none."""
+        """The weight whose dtype and device the features must match; `x` itself if the scorer has no weight."""
         return x if self.scorer is not None or self.random is not None else self.lin.weight
 
     def _score(
@@ -96,7 +96,7 @@ class EdgeScorer(torch.nn.Module):
         dropout: float = 0.0,
         batch: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The scores, and the `x` that merging must use."""
+        """The edge scores [E], and the `x` that merging must use: see `ops.score.score_and_pass`."""
         if self.random is not None:
             return self.random(x, edge_index, batch), x
         if self.scorer is not None:
@@ -105,8 +105,8 @@ class EdgeScorer(torch.nn.Module):
         if self.lin_edge is not None and edge_attr is not None:
             term = ops.score_edges(edge_attr, edge_index, self.lin_edge.weight, x.size(0), self.symmetric)
         if self.similarity is not None:
-            alike, x = self.similarity.term_and_pass(x, edge_index)
-            term = alike if term is None else term + alike
+            similarity_term, x = self.similarity.term_and_pass(x, edge_index)
+            term = similarity_term if term is None else term + similarity_term
         scorer = (self.lin.weight, self.lin.bias, self.activation)
         return score_and_pass(x, edge_index, *scorer, dropout, self.symmetric, term)
 

@@ -1,22 +1,22 @@
-"""Checks of the settings of component pooling. Errors name the setting, what was given and what is allowed."""
+"""Checks of component pooling's settings. Errors name the setting, what was given and what is allowed."""
 
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # commands check settings without torch, which takes seconds to import
+if TYPE_CHECKING:  # commands check settings without importing torch, which takes seconds
     from torch import Tensor
 
     Score = str | Callable[[Tensor], Tensor]
 else:
     Score = str | Callable[[Any], Any]
 
-# The default threshold of a score function, and its range.
+# Each score function's default threshold and range.
 _SCORES = {"tanh": (0.0, (-1.0, 1.0)), "sigmoid": (0.5, (0.0, 1.0)), "hardtanh": (0.0, (-1.0, 1.0))}
 
 
 def activation(score: Score) -> "Callable[[Tensor], Tensor]":
-    """The function of a score's name; a callable is returned unchanged."""
+    """The score function with this name; a callable is returned unchanged."""
     import torch
 
     if callable(score):
@@ -29,12 +29,12 @@ def activation(score: Score) -> "Callable[[Tensor], Tensor]":
 
 
 def score_name(score: Score) -> str:
-    """The name of a score."""
+    """The name of a score function."""
     return score if isinstance(score, str) else getattr(score, "__name__", repr(score))
 
 
 def check_threshold(score: Score, threshold: float | None) -> float:
-    """The threshold that goes with a score."""
+    """The given threshold, or the default of the score function; raises a ValueError if it is out of range."""
     if not isinstance(score, str):
         if threshold is None or not math.isfinite(threshold):
             raise ValueError(f"threshold must be a finite number when score is a callable, got {threshold}")
@@ -54,13 +54,13 @@ def check_budget(
     max_size: int | None,
     ratio_name: str = "ratio",
 ) -> None:
-    """There may be at most one budget, and no threshold beside a budget that replaces it."""
+    """Require at most one budget, and no threshold with a quantile or ratio, which replace it."""
     given = {"quantile": quantile, ratio_name: ratio, "max_size": max_size}
     chosen = [f"{name}={value}" for name, value in given.items() if value is not None]
     if len(chosen) > 1:
         raise ValueError(f"choose one of {', '.join(given)}; got {' and '.join(chosen)}")
     if threshold is not None and chosen and max_size is None:
-        raise ValueError(f"{chosen[0]} replaces the threshold; give one of them, got threshold={threshold} too")
+        raise ValueError(f"{chosen[0]} replaces the threshold; give only one of them, got threshold={threshold} too")
     if quantile is not None and not 0 <= quantile <= 1:
         raise ValueError(f"quantile must lie in 0..1, got {quantile}")
     if ratio is not None and not 0 < ratio <= 1:
@@ -75,7 +75,7 @@ REDUCTIONS = ("score", "sum", "mean", "graded")
 
 
 def check_scorer(scorer: str, reduce: str) -> None:
-    """What scores edges by name, and what that needs."""
+    """Require a known scorer, and a `reduce` that works with it."""
     if scorer not in SCORERS:
         raise ValueError(f"scorer must be one of {', '.join(map(repr, SCORERS))}; got {scorer!r}")
     if scorer == "random" and reduce not in ("sum", "mean"):
@@ -87,7 +87,7 @@ def check_scorer(scorer: str, reduce: str) -> None:
 def check_order(
     order: str, ratio: float | None, scorer: str | None, names: tuple[str, str] = ("order", "ratio")
 ) -> None:
-    """Which edges merge first, and what that needs."""
+    """Require a known order, and for ``"random"`` a ratio and a scorer that is not random."""
     if order not in ORDERS:
         raise ValueError(f"{names[0]} must be one of {', '.join(map(repr, ORDERS))}; got {order!r}")
     if order == "random" and ratio is None:
@@ -97,7 +97,7 @@ def check_order(
 
 
 def check_reduce(reduce: str, weights: str, score: Score, threshold: float | None, has_budget: bool) -> None:
-    """How members are summed up, and what that needs."""
+    """Require a known `reduce`, and settings that work with it."""
     if reduce not in REDUCTIONS:
         raise ValueError(f"reduce must be one of {', '.join(map(repr, REDUCTIONS))}; got {reduce!r}")
     if reduce != "score" and weights == "all":

@@ -1,10 +1,10 @@
-"""What layers cannot do, said in a sentence."""
+"""Clear errors for what the layers do not support."""
 
 from typing import Any, NoReturn
 
 
 def refuse_script(module: Any) -> NoReturn:
-    """What `torch.jit.script` calls before it compiles a layer: TorchScript has no kernels of ours.
+    """Raise an error; `torch.jit.script` calls this before it compiles a layer. TorchScript cannot run our kernels.
 
     Example:
         >>> refuse_script([])

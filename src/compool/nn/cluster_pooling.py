@@ -21,17 +21,17 @@ _METHODS = {
 class ClusterPooling(torch_geometric.nn.ClusterPooling):
     r"""PyG's :class:`torch_geometric.nn.ClusterPooling`, with the same outputs in linear time and memory.
 
-    A drop-in: the same arguments, results and ``state_dict``; it is a subclass. PyG's builds dense N × N matrices over
-    the whole batch. Beyond PyG's, it takes ``batch=None``, every float dtype and empty graphs, and has
+    A drop-in replacement: a subclass with the same arguments, results and ``state_dict``. PyG's layer builds dense
+    N × N matrices over the whole batch. This one also takes ``batch=None``, every float dtype and empty graphs, and has
     :meth:`unpool`.
 
-    It follows the paper's released code rather than its equations: the scores of all edges weigh features, merged or
+    It follows the paper's released code rather than its equations: all edges' scores weight the features, merged or
     not, and an edge that is listed twice counts twice. :class:`~compool.ComponentPooling` follows the equations.
 
     Args:
         in_channels: size of each node's features.
-        edge_score_method: ``"tanh"``, ``"sigmoid"`` or ``"log_softmax"`` (over all edges of the batch; never exceeds
-            the default threshold).
+        edge_score_method: ``"tanh"``, ``"sigmoid"`` or ``"log_softmax"`` (over all edges of the batch; its scores never
+            exceed the default threshold).
         dropout: probability with which a raw score is set to zero in training.
         threshold: merge the edges that score above it; by default 0.5 for sigmoid, else 0.
 
@@ -64,10 +64,10 @@ class ClusterPooling(torch_geometric.nn.ClusterPooling):
         Args:
             x: node features [N, in_channels].
             edge_index: edges [2, E]; self-loops are removed.
-            batch: the graph of each node [N]; by default all nodes are of one graph.
+            batch: the graph of each node [N]; by default all nodes belong to one graph.
 
         Returns:
-            The features, edges and batch vector of the coarse graph, and what :meth:`unpool` needs.
+            The features, edges and batch vector of the coarse graph, and the information that :meth:`unpool` needs.
         """
         check_inputs(x, edge_index, batch, None, self.in_channels, None, self.lin.weight)
         num_nodes = x.size(0)

@@ -1,14 +1,14 @@
-"""Pooling that returns nothing but a graph, for :class:`torch_geometric.nn.Sequential`."""
+"""Pooling that returns only the coarse graph, for :class:`torch_geometric.nn.Sequential`."""
 
 import torch
 from torch import Tensor
 
 
 class CoarseGraph(torch.nn.Module):
-    """The coarse graph of a pooling layer, without what unpooling needs: as many values as it is given.
+    """Return only the coarse graph of a pooling layer, without the values that unpooling needs.
 
-    :class:`torch_geometric.nn.Sequential` names every value that a layer returns. This leaves those that are inputs of
-    the next layer.
+    :class:`torch_geometric.nn.Sequential` needs a name for every value that a layer returns. This module returns only
+    those that the next layer takes: features, edges and batch vector, and edge features if they are given.
 
     Args:
         pool: a :class:`~compool.ComponentPooling`, or any layer that returns features, edges and batch vector first.

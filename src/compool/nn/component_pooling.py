@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from compool.nn.settings import NetworkSettings
 
 _log = logging.getLogger(__name__)
-MAX_IDLE_STEPS = 100  # training steps in which a layer merges nothing, or everything, before it warns
+MAX_IDLE_STEPS = 100  # a layer that merges nothing, or everything, for this many training steps warns
 _REDUCES = ("sum", "mean", "max", "multiplicity")
 
 
@@ -37,43 +37,44 @@ class ComponentPooling(EdgeScorer):
     r"""Edge-based graph component pooling (`Snelleman et al. 2024 <https://arxiv.org/abs/2409.11856>`_).
 
     Scores every edge from its two end nodes, :math:`S_{ij} = \sigma(\psi(x_i, x_j) + b)`, merges the edges whose score
-    exceeds a threshold, and turns each connected component of merged edges into one supernode. Its features are the
-    sum of its members', each weighted by the scores of its merged edges; a node that is not merged stays as it is.
-    Supernodes are connected where their members were. Time and memory are linear in nodes and edges.
+    exceeds a threshold, and turns each connected component of merged edges into one supernode. A supernode's features
+    are the weighted sum of its members' features; a member's weight is the sum of the scores of its outgoing merged
+    edges. A node without merged edges stays as it is. Supernodes are connected where their members were. Time and
+    memory are linear in nodes and edges.
 
-    If a graph holds both directions of each edge, each direction has its own score. A node of which only the incoming
-    direction is merged gets weight 0, so that its features are lost; ``symmetric=True`` prevents that.
+    If a graph holds both directions of each edge, each direction has its own score. If only incoming edges of a node
+    merge, the node gets weight 0 and its features are lost; ``symmetric=True`` prevents that.
 
     Args:
         in_channels: size of each node's features.
         score: the function :math:`\sigma` of a raw score: ``"tanh"``, ``"sigmoid"``, ``"hardtanh"`` or a callable from
             raw scores [E] to scores [E]; by default tanh, or hardtanh with the similarity scorer.
-        threshold: merge the edges that score above it; by default 0, or 0.5 for sigmoid. Must be given for a callable.
-        weights: whose scores weigh features: ``"merged"`` (merged edges only, the paper's Eq. 3) or ``"all"`` (every
-            edge, as in the paper's released code and in PyG: features leak between supernodes).
-        symmetric: one score for both directions of an edge, from the mean of the two raw scores.
+        threshold: merge the edges that score above it; by default 0, or 0.5 for sigmoid. Required for a callable.
+        weights: which edges' scores weight the features: ``"merged"`` (merged edges only, the paper's Eq. 3) or
+            ``"all"`` (every edge, as in the paper's released code and in PyG: features leak between supernodes).
+        symmetric: use one score for both directions of an edge, from the mean of the two raw scores.
         dropout: probability with which a raw score is set to zero in training.
-        self_loops: keep a self-loop on each supernode that holds an edge (Eq. 4); by default there are none.
-        quantile: instead of a threshold, merge in each graph the edges whose scores are in its top 1 − quantile; see
+        self_loops: keep a self-loop on each supernode that contains an edge (Eq. 4); by default self-loops are removed.
+        quantile: instead of using a threshold, merge the top 1 − quantile of the edges in each graph; see
             :func:`~compool.ops.select_quantile`.
-        ratio: instead of a threshold, merge in each graph the highest scores until this share of its nodes is left; see
-            :func:`~compool.ops.select_ratio`.
-        max_size: how many nodes a supernode may have: the edges above the threshold are merged highest scores first,
-            as far as no supernode gets larger; see :func:`~compool.ops.select_max_size`.
-        edge_dim: size of each edge's features, which the score then sees too, :math:`\psi(x_i, x_j, e_{ij})`.
-        edge_reduce: what the features of an edge between supernodes are made of: the ``"sum"``, ``"mean"`` or ``"max"``
-            of those of the edges that it stands for; or their ``"multiplicity"``: how many there are, where each edge
-            counts as many times as `edge_attr` [E] says, by default once.
+        ratio: instead of using a threshold, merge the highest-scoring edges of each graph until this share of its nodes
+            is left; see :func:`~compool.ops.select_ratio`.
+        max_size: maximum number of nodes per supernode: edges above the threshold merge in descending order of score,
+            unless the supernode would become larger; see :func:`~compool.ops.select_max_size`.
+        edge_dim: size of each edge's features, which then enter the score: :math:`\psi(x_i, x_j, e_{ij})`.
+        edge_reduce: how to reduce the features of all edges between the members of two supernodes: their ``"sum"``,
+            ``"mean"`` or ``"max"``; or their ``"multiplicity"``: the number of edges, where each edge counts as many
+            times as `edge_attr` [E] says, by default once.
 
-        scorer: what scores edges: ``"linear"``, a linear map of the features of both ends (the paper's);
-            ``"similarity"``, which merges nodes that are alike: see :class:`~compool.nn.Similarity`; ``"random"``, a
-            control that learns nothing: see :class:`~compool.nn.RandomScore`; or a module from the features of sources
-            [E, d], of targets [E, d] and of edges to raw scores [E].
-        reduce: how members are summed up: weighed by ``"score"`` (Eq. 3 and 4); their ``"sum"``; their ``"mean"``,
+        scorer: how to score edges: ``"linear"``, a linear map of the features of both ends (as in the paper);
+            ``"similarity"``, which merges similar nodes: see :class:`~compool.nn.Similarity`; ``"random"``, a control
+            that learns nothing: see :class:`~compool.nn.RandomScore`; or a module that takes the features of the
+            sources [E, d], of the targets [E, d] and of the edges, and returns raw scores [E].
+        reduce: how to combine members: a sum weighted by ``"score"`` (Eq. 3 and 4); their ``"sum"``; their ``"mean"``,
             through which the scorer gets no gradient; or ``"graded"``, a mean that changes continuously with the
             scores: see :func:`~compool.ops.graded_weight`.
-        order: which edges a `ratio` merges first: those with the highest ``"score"``, or any, in ``"random"`` order.
-            This is a control: scores are learned and weigh features, but do not decide what merges.
+        order: which edges a `ratio` merges first: those with the highest ``"score"``, or edges in ``"random"`` order.
+            The random order is a control: scores are learned and weight features, but do not decide what merges.
 
     Example:
         >>> pool = ComponentPooling(16)
@@ -128,9 +129,9 @@ class ComponentPooling(EdgeScorer):
         self._num_idle_steps, self._idle_state, self._has_warned = 0, "", False
 
     def reset_parameters(self) -> None:
-        """Draw new weights for the scorer, and another random order if there is one."""
+        """Reinitialise the weights of the scorer, and draw a new random order if there is one."""
         super().reset_parameters()
-        order = getattr(self, "random_order", None)  # the scorer is made first
+        order = getattr(self, "random_order", None)  # not yet set when EdgeScorer.__init__ calls this
         if order is not None:
             order.reset_parameters()
 
@@ -141,8 +142,8 @@ class ComponentPooling(EdgeScorer):
 
         Args:
             x: node features [N, in_channels].
-            edge_index: edges [2, E]. Self-loops and repeated edges are ignored; an undirected edge is both directions.
-            batch: the graph of each node [N], sorted; by default all nodes are of one graph.
+            edge_index: edges [2, E]; both directions for undirected edges. Self-loops and repeated edges are ignored.
+            batch: the graph of each node [N], sorted; by default all nodes belong to one graph.
             edge_attr: features of the edges, [E, edge_dim] if the layer has an `edge_dim`, else [E] or [E, any].
         """
         weight = self.lin.weight if self.scorer is None and self.random is None else x
@@ -153,7 +154,7 @@ class ComponentPooling(EdgeScorer):
         options = (self.quantile, self.max_size, self.edge_dim, edge_attr, dropout or None, self.random_order)
         is_basic = isinstance(self.score, str) and self.weights == "merged" and self.edge_reduce != "multiplicity"
         is_basic = is_basic and self.reduce == "score" and self.scorer is None and self.random is None
-        if is_basic and all(option is None for option in options):  # one operator does it all
+        if is_basic and all(option is None for option in options):  # one operator does all steps
             term = None
             if self.similarity is not None:
                 term, x = self.similarity.term_and_pass(x, edge_index)
@@ -173,7 +174,7 @@ class ComponentPooling(EdgeScorer):
             )
             pooled = Pooled(x, edge_index, batch, cluster, edge_score, None, *fine)
             return self._observed(pooled, num_nodes) if self.training else pooled
-        edge_index = edge_index.contiguous()  # once, as most of the steps need it
+        edge_index = edge_index.contiguous()  # once here, as most steps need it contiguous
         edge_score, x = self._score(x, edge_index, edge_attr, dropout, batch)
         coarse = self._coarsen(edge_score, x, edge_index, batch)
         if self.reduce != "score":
@@ -189,7 +190,7 @@ class ComponentPooling(EdgeScorer):
         return self._observed(pooled, num_nodes) if self.training else pooled
 
     def _observed(self, pooled: Pooled, num_nodes: int) -> Pooled:
-        """Warn once if the layer merges nothing, or everything, for many training steps: then it does not learn."""
+        """Warn once if the layer merges nothing, or everything, for many training steps: its scorer hardly learns."""
         num_supernodes = pooled.x.size(0)
         if not torch.compiler.is_compiling():
             state = "nothing" if num_supernodes == num_nodes else "everything" if not pooled.edge_index.size(1) else ""
@@ -209,7 +210,7 @@ class ComponentPooling(EdgeScorer):
     def assign(
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, edge_attr: Tensor | None = None
     ) -> Assigned:
-        """The supernode of each node, and its weight there as in Eq. 3; arguments as in :meth:`forward`.
+        """The supernode of each node, and the node's weight in it (Eq. 3); arguments as in :meth:`forward`.
 
         Example:
             >>> pool = ComponentPooling(16)
@@ -229,7 +230,7 @@ class ComponentPooling(EdgeScorer):
         return Assigned(coarse.parts.cluster, weight, coarse.parts.num_supernodes, edge_score)
 
     def _node_weight(self, edge_score: Tensor, edge_index: Tensor, coarse: ops.Coarse, reduce: str) -> Tensor:
-        """How much each node counts in its supernode [N]."""
+        """The weight of each node in its supernode [N]."""
         cluster = coarse.parts.cluster
         if reduce == "score":
             return ops.node_weight(edge_score, edge_index, coarse.merged, coarse.parts)
@@ -244,8 +245,8 @@ class ComponentPooling(EdgeScorer):
     def pool_data(self, data: "Data") -> "Data":
         """Pool a PyG graph or batch: its `x` and `edge_index`, and `edge_attr` if it has one.
 
-        Labels and all else that belongs to whole graphs stay; what else belongs to nodes or edges does not. A batch
-        remains a batch, of which single graphs can be taken.
+        Labels and other attributes of whole graphs are kept; other attributes of nodes or edges are dropped. A batch
+        remains a batch, and single graphs can be taken from it.
 
         Example:
             >>> from torch_geometric.data import Data
@@ -277,7 +278,7 @@ class ComponentPooling(EdgeScorer):
     def _edge_attr(
         self, edge_index: Tensor, edge_attr: Tensor | None, coarse: ops.Coarse, dtype: torch.dtype
     ) -> Tensor | None:
-        """Features of the coarse edges. Counts have a `dtype` of float32 or better, as half precision counts to 256."""
+        """Features of the coarse edges. Counts need a `dtype` of float32 or better: bfloat16 is exact only to 256."""
         reduce = self.edge_reduce
         if reduce == "multiplicity":
             reduce = "sum"
@@ -313,10 +314,10 @@ class ComponentPooling(EdgeScorer):
 def component_pooling(settings: "NetworkSettings", in_channels: int) -> ComponentPooling:
     """The layer ``P`` of a network."""
     dropout = 0.0 if settings.scorer == "random" else settings.dropout
-    of_edges = (None, settings.threshold, settings.weights, settings.symmetric, dropout)
+    edge_settings = (None, settings.threshold, settings.weights, settings.symmetric, dropout)
     return ComponentPooling(
         in_channels,
-        *of_edges,
+        *edge_settings,
         quantile=settings.quantile,
         ratio=settings.merge_ratio,
         scorer=settings.scorer,

@@ -33,7 +33,7 @@ def pool_data(pool: _PoolingLayer, data: Data) -> Data:
     edge_ptr = _ptr(out.batch[out.edge_index[0].long()], num_graphs)
     pooled = Batch(**graph_attrs, **new, batch=out.batch, ptr=ptr)
     pooled._num_graphs = num_graphs
-    # Where each graph's part of an attribute is, and what was added to it: for get_example() and to_data_list()
+    # Each graph's slice of an attribute, and the increment added to its indices: for get_example() and to_data_list()
     slices, added = (getattr(data, name, None) or {} for name in ("_slice_dict", "_inc_dict"))
     zeros = torch.zeros(num_graphs, dtype=torch.long)
     pooled._slice_dict = {key: (ptr if key == "x" else edge_ptr).cpu() for key in new} | {
@@ -45,8 +45,8 @@ def pool_data(pool: _PoolingLayer, data: Data) -> Data:
 
 
 def _of_graphs(data: Data, key: str) -> bool:
-    """Whether an attribute belongs to whole graphs. PyG judges by sizes, and of one node it takes the graph's label for
-    the node's.
+    """Whether an attribute belongs to whole graphs. PyG decides by size, and so mistakes the label of a graph with a
+    single node for an attribute of that node.
     """
     if key in ("x", "edge_index", "edge_attr", "edge_weight", "pos", "batch", "ptr", "num_nodes"):
         return False
@@ -57,5 +57,5 @@ def _of_graphs(data: Data, key: str) -> bool:
 
 
 def _ptr(graph: Tensor, num_graphs: int) -> Tensor:
-    """Graph g has the entries ``ptr[g]:ptr[g + 1]`` of a sorted vector."""
+    """Offsets into the sorted vector `graph`: graph g has the entries ``ptr[g]:ptr[g + 1]``."""
     return torch.searchsorted(graph.contiguous(), torch.arange(num_graphs + 1, device=graph.device, dtype=graph.dtype))

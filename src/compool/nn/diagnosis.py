@@ -1,4 +1,4 @@
-"""What the pooling layers of a network do with data: whether they merge, and whether they learn."""
+"""Diagnosis of a network's pooling layers: whether they merge, and whether they learn."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ NUM_BINS = 10
 
 @dataclass
 class LayerDiagnosis:
-    """What one layer did; its text is one block of lines."""
+    """What one layer did; ``str()`` gives a report of a few lines."""
 
     name: str
     layer: ComponentPooling
     kept: list[float] = field(default_factory=list)
-    """The share of nodes left, per graph."""
+    """The share of nodes kept, per graph."""
     scores: list[Tensor] = field(default_factory=list)
     """Scores of the edges of each batch."""
     gradient: float = 0.0
@@ -49,19 +49,19 @@ def diagnose(
     forward: Callable[[Any], Tensor] | None = None,
     loss: Callable[[Tensor, Any], Tensor] | None = None,
 ) -> list[LayerDiagnosis]:
-    """Run a network on data, and print for each of its component pooling layers the share of nodes that is left, a
-    histogram of the scores, and the norm of the gradient that its scorer gets.
+    """Run a network on data, and print for each component pooling layer the share of nodes kept, a histogram of the
+    scores, and the norm of the scorer's gradient.
 
-    Parameters, their gradients and running statistics are left as they are.
+    Parameters, their gradients and running statistics do not change.
 
     Args:
         model: a network with :class:`~compool.ComponentPooling` layers.
-        loader: batches, such as a PyG ``DataLoader`` gives.
-        forward: from a batch to the network's output; by default ``model(x, edge_index, batch)``.
-        loss: from output and batch to the loss; by default the mean of squared outputs.
+        loader: batches, such as those of a PyG ``DataLoader``.
+        forward: maps a batch to the network's output; by default ``model(x, edge_index, batch)``.
+        loss: maps the output and the batch to the loss; by default the mean of the squared outputs.
 
     Returns:
-        What was printed, as numbers.
+        One diagnosis per layer: what was printed, as numbers.
 
     Example:
         >>> from compool.data import communities
@@ -95,9 +95,9 @@ def diagnose(
             output = forward(data) if forward is not None else model(data.x, data.edge_index, data.batch)
             value = output.float().square().mean() if loss is None else loss(output, data)
             for index, diagnosis in enumerate(diagnoses):
-                own = [parameter for parameter in diagnosis.layer.parameters() if parameter.requires_grad]
-                if own and value.requires_grad:
-                    gradients = torch.autograd.grad(value, own, retain_graph=True, allow_unused=True)
+                parameters = [parameter for parameter in diagnosis.layer.parameters() if parameter.requires_grad]
+                if parameters and value.requires_grad:
+                    gradients = torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True)
                     squares[index] += sum(float(grad.square().sum()) for grad in gradients if grad is not None)
     finally:
         model.train(training)

@@ -20,18 +20,19 @@ from compool.ops.score import score_and_pass
 class EdgePooling(torch_geometric.nn.EdgePooling):
     r"""PyG's :class:`torch_geometric.nn.EdgePooling` (Diehl 2019), with the same outputs and no Python loop over edges.
 
-    Scores every edge, by default with a softmax over the incoming edges of each node, and contracts edges by descending
-    score, each unless one of its nodes is already contracted. A drop-in: a subclass with the same arguments, results,
-    ``state_dict`` and :meth:`unpool`. Of equal scores, the edge that is listed first goes first; PyG leaves that open.
+    Scores every edge, by default with a softmax over the incoming edges of each node, and contracts edges in descending
+    order of score, skipping edges with an end that is already contracted. A drop-in replacement: a subclass with the
+    same arguments, results, ``state_dict`` and :meth:`unpool`. Ties go to the edge that is listed first; PyG leaves
+    their order open.
 
     Args:
         in_channels: size of each node's features.
         edge_score_method: a function of raw scores, edge_index and number of nodes; by default
             :meth:`compute_edge_score_softmax`.
         dropout: probability with which a raw score is set to zero in training.
-        add_to_edge_score: added to every score.
-        by_first: number supernodes by their first members, so that a sorted `batch` stays sorted; by default, as in
-            PyG's, by score.
+        add_to_edge_score: number added to every score.
+        by_first: number supernodes by their first members, so that a sorted `batch` stays sorted; by default they are
+            numbered by score, as in PyG.
 
     Example:
         >>> pool = EdgePooling(16)
@@ -60,10 +61,10 @@ class EdgePooling(torch_geometric.nn.EdgePooling):
         Args:
             x: node features [N, in_channels].
             edge_index: edges [2, E].
-            batch: the graph of each node [N]; by default all nodes are of one graph.
+            batch: the graph of each node [N]; by default all nodes belong to one graph.
 
         Returns:
-            The features, edges and batch vector of the coarse graph, and what :meth:`unpool` needs.
+            The features, edges and batch vector of the coarse graph, and the information that :meth:`unpool` needs.
         """
         check_inputs(x, edge_index, batch, None, self.in_channels, None, self.lin.weight)
         num_nodes = x.size(0)
@@ -73,7 +74,7 @@ class EdgePooling(torch_geometric.nn.EdgePooling):
         dropout = self.dropout if self.training else 0.0
         raw, x = score_and_pass(x, edge_index, self.lin.weight, self.lin.bias, lambda raw: raw, dropout)
         if edge_index.is_cuda and not torch.compiler.is_compiling():
-            check_range(edge_index, num_nodes)  # PyG's softmax would end in an assertion on the device
+            check_range(edge_index, num_nodes)  # PyG's softmax would trigger a device-side assertion
         edge_score = self.compute_edge_score(raw, edge_index, num_nodes)
         check_activated(edge_score, raw, "edge_score_method")
         edge_score = edge_score + self.add_to_edge_score
@@ -85,7 +86,7 @@ class EdgePooling(torch_geometric.nn.EdgePooling):
         return x_out, edge_index_out, batch[parts.first], info
 
     def unpool(self, x: Tensor, unpool_info: UnpoolInfo) -> tuple[Tensor, Tensor, Tensor]:
-        """Give every node the features of its supernode divided by its score; restore the edges and the batch vector.
+        """Give every node its supernode's features, divided by the supernode's score; restore edges and batch vector.
 
         Args:
             x: features of the supernodes [K, d].
@@ -98,9 +99,9 @@ class EdgePooling(torch_geometric.nn.EdgePooling):
         return ops.lift(x, unpool_info.cluster), unpool_info.edge_index, unpool_info.batch
 
     def __prepare_scriptable__(self) -> torch_geometric.nn.EdgePooling:
-        """What `torch.jit.script` compiles: PyG's own layer with the same weights, as TorchScript runs no kernels."""
+        """PyG's layer with the same weights, for `torch.jit.script`: TorchScript cannot run our kernels."""
         if self.by_first:
-            raise ValueError("torch.jit.script takes EdgePooling with by_first=False only, as PyG's layer is")
+            raise ValueError("torch.jit.script needs EdgePooling with by_first=False, because it compiles PyG's layer")
         settings = (self.compute_edge_score, self.dropout, self.add_to_edge_score)
         layer = torch_geometric.nn.EdgePooling(self.in_channels, *settings)
         layer.lin = self.lin

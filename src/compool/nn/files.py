@@ -20,9 +20,14 @@ _FLOATS = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "
 
 
 def save_network(network: torch.nn.Module, path: str | os.PathLike[str], **about: str) -> None:
-    """Write a :class:`Network` or :class:`GIN`, its settings and notes on it to a safetensors file.
+    """Write a :class:`Network` or :class:`GIN`, its settings and notes about it to a safetensors file.
 
-    There is no half-written file at any time. The file has a checksum, so that :func:`load_network` detects damage.
+    The file is written atomically and has a checksum, by which :func:`load_network` detects damage.
+
+    Args:
+        network: the network to save.
+        path: the file to write.
+        about: notes to store with the network, as text.
 
     Example:
         >>> network = Network("CPCL", in_channels=3, hidden=8, num_classes=2)
@@ -37,9 +42,9 @@ def save_network(network: torch.nn.Module, path: str | os.PathLike[str], **about
 
 
 def load_network(path: str | os.PathLike[str]) -> torch.nn.Module:
-    """Read a network that :func:`save_network` wrote, in evaluation mode; a ValueError if the file is not a network.
+    """Read a network written by :func:`save_network`; it is in evaluation mode. Raises a ValueError for other files.
 
-    Settings and shapes are compared before anything is allocated, so that a small file cannot ask for much memory.
+    Settings and shapes are compared before memory is allocated, so a small file cannot claim a lot of memory.
 
     Example:
         >>> path = getfixture("tmp_path") / "network.safetensors"
@@ -48,7 +53,7 @@ def load_network(path: str | os.PathLike[str]) -> torch.nn.Module:
         'CPCL'
     """
     if Path(path).is_dir():
-        raise ValueError(f"{path} is a folder; give a file that save_network wrote")
+        raise ValueError(f"{path} is a folder; give a file written by save_network")
     try:
         with safe_open(path, framework="pt") as file:
             kind, settings = _described(file.metadata() or {}, path)
@@ -71,15 +76,15 @@ def _read_tensors(file: Any, path: str | os.PathLike[str]) -> dict[str, torch.Te
 
 
 class _MisfitError(Exception):
-    """Settings or tensors of a file are not those of a network."""
+    """The settings or tensors of a file do not fit a network."""
 
 
 def _described(
     notes: dict[str, str], path: str | os.PathLike[str]
 ) -> tuple[type[NetworkSettings | GINSettings], dict[str, Any]]:
-    """The class of the settings of a file's network, and the settings, with checked names and types."""
+    """The settings class of a file's network and its settings, whose names and types are checked."""
     if notes.get("compool") not in _SETTINGS:
-        raise ValueError(f"{path} holds no network of compool")
+        raise ValueError(f"{path} does not contain a compool network")
     kind = _SETTINGS[notes["compool"]]
     try:
         settings = json.loads(notes.get("settings", ""))
@@ -99,7 +104,7 @@ def _described(
 
 
 def _require_type(name: str, value: Any, expected: Any) -> None:
-    """A setting must be of its type; numbers must be finite, and integers positive (there may be no layers)."""
+    """Require the declared type; floats must be finite and integers positive (`depth` may be 0)."""
     types = typing.get_args(expected) or (expected,)
     fits = type(value) in types or (float in types and type(value) is int) or (bool in types and value in (0, 1))
     if type(value) is int and int in types:
@@ -112,11 +117,11 @@ def _require_type(name: str, value: Any, expected: Any) -> None:
 
 
 def _require_fit(kind: type[NetworkSettings | GINSettings], settings: dict[str, Any], file: Any) -> torch.dtype:
-    """Compare the file's tensors with the network's, before memory is allocated for either; the type of its floats."""
+    """The dtype of the file's floats. Compares its tensors with the network's before memory is allocated for either."""
     slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
     stored = {name: tuple(part.get_shape()) for name, part in slices.items()}
     layers = max(len(settings.get("layers", "")), settings.get("depth", 0))
-    if layers > len(stored):  # each has a tensor at least
+    if layers > len(stored):  # each layer has at least one tensor
         raise _MisfitError(f"its settings say {layers} layers, but it has {len(stored)} tensors")
     try:
         with torch.device("meta"):
@@ -124,7 +129,7 @@ def _require_fit(kind: type[NetworkSettings | GINSettings], settings: dict[str, 
     except (ValueError, TypeError, RuntimeError, OverflowError) as error:
         raise _MisfitError(str(error).splitlines()[0]) from None
     for name in sorted(expected.keys() ^ stored.keys()):
-        raise _MisfitError(f"tensor {name[:60]!r} is {'missing' if name in expected else 'not of this network'}")
+        raise _MisfitError(f"tensor {name[:60]!r} {'is missing' if name in expected else 'is not in this network'}")
     floats = {part.get_dtype() for name, part in slices.items() if expected[name].is_floating_point()}
     if len(floats) != 1 or not floats <= _FLOATS.keys():
         raise _MisfitError(f"its weights must be of one type of {', '.join(_FLOATS)}; got {', '.join(sorted(floats))}")

@@ -1,4 +1,4 @@
-"""A learnable readout: whole graphs pooled through the scores of their edges."""
+"""A learnable readout: pools each graph to one vector, weighted by edge scores."""
 
 import torch
 from torch import Tensor
@@ -10,22 +10,22 @@ from compool.ops._checks import check_graph_ids, check_inputs
 
 
 class GlobalComponentPooling(EdgeScorer):
-    r"""A graph as one supernode: the paper's learnable global pool.
+    r"""The paper's learnable global pooling: each graph becomes one supernode.
 
-    Every edge of a graph is merged, whatever its score, so that Eq. 3 and 4 make one vector of it:
+    All edges of a graph merge, whatever their scores, so Eq. 3 and 4 reduce the graph to one vector:
 
     .. math:: x'_g = \sum_{i \in g} w_i x_i, \quad w_i = \sum_{(i, j) \in \mathcal{E}} S_{ij}, \quad
         w_i = 1 \text{ if no edge touches } i.
 
-    A graph that is not connected is one vector all the same. Time and memory are linear in nodes and edges.
+    A disconnected graph becomes one vector, too. Time and memory are linear in nodes and edges.
 
     Args:
         in_channels: size of each node's features.
         score: the function :math:`\sigma` of a raw score: ``"tanh"``, ``"sigmoid"``, or a callable from raw scores [E]
             to scores [E].
-        symmetric: one score for both directions of an edge, from the mean of the two raw scores.
+        symmetric: use one score for both directions of an edge, from the mean of the two raw scores.
         reduce: ``"sum"`` as above, or ``"mean"``, which divides by the number of nodes.
-        edge_dim: size of each edge's features, which the score then sees too.
+        edge_dim: size of each edge's features, which then enter the score.
         scorer: as in :class:`~compool.ComponentPooling`.
 
     Example:
@@ -63,10 +63,10 @@ class GlobalComponentPooling(EdgeScorer):
 
         Args:
             x: node features [N, in_channels].
-            edge_index: edges [2, E]. Self-loops and repeated edges are ignored; an undirected edge is both directions.
-            batch: the graph of each node [N]; by default all nodes are of one graph.
+            edge_index: edges [2, E]; both directions for undirected edges. Self-loops and repeated edges are ignored.
+            batch: the graph of each node [N]; by default all nodes belong to one graph.
             edge_attr: features of the edges [E, edge_dim], if the layer has an `edge_dim`.
-            batch_size: how many graphs there are, if the last may have no nodes.
+            batch_size: number of graphs; needed if the last graphs may have no nodes.
         """
         check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, self._weight(x))
         num_nodes = x.size(0)
@@ -80,7 +80,7 @@ class GlobalComponentPooling(EdgeScorer):
         weight, _ = ops.sum_ends(edge_score * counted, edge_index, num_nodes)
         touched = ops.sum_ends(counted.to(weight.dtype), edge_index, num_nodes).sum(0) > 0
         weight, graph = weight.masked_fill(~touched, 1.0), batch.long()  # Eq. 3
-        if self.reduce == "mean":  # before summing, which half precision may have no numbers for
+        if self.reduce == "mean":  # divide before summing: the sum may overflow in half precision
             weight = weight / ops.count_members(graph, batch_size)[graph]
         return ops.row_sum(x, weight, None, graph, batch_size)  # Eq. 4
 

@@ -1,4 +1,4 @@
-"""The networks of the paper's evaluation, on PyG's inputs."""
+"""The networks of the paper's evaluation, with PyG's inputs."""
 
 import torch
 import torch.nn.functional as F
@@ -31,7 +31,7 @@ _READOUTS = {"mean": global_mean_pool, "sum": global_add_pool, "max": global_max
 def _check_graphs(
     network: "Network | GIN", x: Tensor, edge_index: Tensor, batch: Tensor | None, batch_size: int | None
 ) -> tuple[Tensor, int]:
-    """The graph of each node, and how many there are, once the input is checked."""
+    """Check the input; returns the graph of each node and the number of graphs."""
     check_inputs(x, edge_index, batch, None, network.settings.in_channels, None, next(network.parameters()))
     if batch is None:
         batch = torch.zeros(x.size(0), dtype=torch.long, device=x.device)
@@ -40,44 +40,43 @@ def _check_graphs(
         return batch, int(batch.max()) + 1
     if batch_size is None or not batch.is_cuda:
         return batch, check_graph_ids(batch, batch_size)
-    return batch, check_graph_ids(batch[:0], batch_size)  # reading the numbers would wait for the GPU
+    return batch, check_graph_ids(batch[:0], batch_size)  # reading the graph ids would synchronise with the GPU
 
 
 class Network(torch.nn.Module):
-    r"""A graph classifier from a string of letters, as the paper writes them: ``"CPCL"``, ``"SSESSESLL"``.
+    r"""A graph classifier described by a string of letters, as in the paper: ``"CPCL"``, ``"SSESSESLL"``.
 
     ``C`` is a GCN layer, ``S`` a GraphSAGE layer, ``P`` component pooling, ``E`` edge pooling and ``L`` a linear layer.
-    A readout stands before the first ``L``; ReLU and dropout come after each ``C``, ``S`` and ``L`` but the last.
+    A readout precedes the first ``L``; ReLU and dropout follow each ``C``, ``S`` and ``L`` except the last ``L``.
 
-    Not the paper's: ``G``, a GIN layer with batch norm; ``N``, a linear layer on each node by itself; ``T``, top-k
+    Not in the paper: ``G``, a GIN layer with batch norm; ``N``, a linear layer on each node by itself; ``T``, top-k
     pooling; ``A``, self-attention pooling.
 
     Args:
         layers: the letters, graph layers first, then at least one ``L``.
         in_channels: size of each node's features.
-        hidden: size of the features inside.
+        hidden: number of hidden channels.
         num_classes: number of classes.
         dropout: probability of dropout after the layers, and of the raw scores of component pooling.
-        readout: ``"mean"`` (the paper's released code), ``"sum"`` (its text), ``"max"``, or ``"saturating"``,
-            :math:`1 - e^{-s}` of the sum :math:`s`, where positive: it counts up to a few, and does not grow with the
-            graph.
-        threshold: of component pooling.
-        weights: of component pooling.
-        symmetric: of component pooling.
-        ratio: of top-k and self-attention pooling: the share of each graph's nodes to keep.
-        jump: jumping connections: the first ``L`` gets the readout after every convolution, side by side.
-        squash: a sigmoid after the last layer where there are more than two classes, as in the released code's network
-            with edge pooling: its cross-entropy cannot become small.
+        readout: ``"mean"`` (the paper's released code), ``"sum"`` (its text), ``"max"``, or ``"saturating"``:
+            :math:`1 - e^{-s}` of the sum :math:`s`, or 0 if it is negative. This can count up to a few, and does not
+            grow with the graph.
+        threshold: threshold of component pooling.
+        weights: `weights` of component pooling.
+        symmetric: `symmetric` of component pooling.
+        ratio: share of each graph's nodes that top-k and self-attention pooling keep.
+        jump: jumping connections: the first ``L`` gets the concatenated readouts after all convolutions.
+        squash: apply a sigmoid after the last layer if there are more than two classes, as the released code's network
+            with edge pooling does. The cross-entropy then cannot become small.
 
-        scorer: of component pooling: ``"linear"``, ``"similarity"``, whose scores are cut off at ±1 instead of tanh, or
+        scorer: `scorer` of component pooling: ``"linear"``, ``"similarity"``, with hardtanh in place of tanh, or
             ``"random"``.
-        reduce: of component pooling: ``"score"``, ``"sum"``, ``"mean"`` or ``"graded"``.
-        merge_ratio: of component pooling: its `ratio`, the share of each graph's nodes to leave, in place of a
-            threshold.
-        quantile: of component pooling, in place of a threshold.
-        outputs: how many numbers to return per graph: 2 for two classes with ``cross_entropy``, or the number of
-            targets or labels; by default one logit for two classes, as in the paper, else one per class.
-        merge_order: of component pooling: its `order`, ``"score"`` or ``"random"``.
+        reduce: `reduce` of component pooling: ``"score"``, ``"sum"``, ``"mean"`` or ``"graded"``.
+        merge_ratio: `ratio` of component pooling, the share of each graph's nodes to keep; replaces the threshold.
+        quantile: `quantile` of component pooling; replaces the threshold.
+        outputs: number of outputs per graph: 2 for two classes with ``cross_entropy``, or the number of targets or
+            labels; by default one logit for two classes, as in the paper, else one per class.
+        merge_order: `order` of component pooling: ``"score"`` or ``"random"``.
 
     Example:
         >>> network = Network("CPCL", in_channels=29, hidden=16, num_classes=2, dropout=0.1)
@@ -143,11 +142,11 @@ class Network(torch.nn.Module):
         Args:
             x: node features [N, in_channels].
             edge_index: edges [2, E], both directions.
-            batch: the graph of each node [N], sorted; by default all nodes are of one graph.
-            batch_size: how many graphs there are, if the last may have no nodes.
+            batch: the graph of each node [N], sorted; by default all nodes belong to one graph.
+            batch_size: number of graphs; needed if the last graphs may have no nodes.
 
         Returns:
-            Logits [graphs, classes], or [graphs, 1] for two classes; [graphs, outputs] if that is given.
+            Logits [graphs, classes], or [graphs, 1] for two classes; [graphs, outputs] if `outputs` is given.
         """
         batch, batch_size = _check_graphs(self, x, edge_index, batch, batch_size)
         read = _READOUTS[self.readout]
@@ -170,7 +169,7 @@ class Network(torch.nn.Module):
 
 
 def _layer(settings: NetworkSettings, letter: str, width: int, out: int) -> torch.nn.Module:
-    """The layer of a letter, from `width` to `out` channels."""
+    """The layer for a letter, from `width` to `out` channels."""
     if letter == "P":
         return component_pooling(settings, width)
     if letter == "E":
@@ -184,7 +183,7 @@ def _layer(settings: NetworkSettings, letter: str, width: int, out: int) -> torc
 
 
 class GINLayer(torch.nn.Module):
-    """A :class:`~torch_geometric.nn.GINConv` with ε fixed at 0, a two-layer network, and batch norm after it."""
+    """A :class:`~torch_geometric.nn.GINConv` with ε fixed at 0 and a two-layer MLP, followed by batch norm."""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
@@ -192,25 +191,25 @@ class GINLayer(torch.nn.Module):
         self.norm = torch.nn.BatchNorm1d(out_channels)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """[N, in_channels] to [N, out_channels]."""
+        """Map features [N, in_channels] to [N, out_channels]."""
         return self.norm(self.conv(x, edge_index))  # type: ignore[no-any-return]
 
 
 class GIN(torch.nn.Module):
     r"""The graph isomorphism network of Xu et al. (2019), as they evaluated it.
 
-    Four layers :math:`x'_i = \mathrm{MLP}((1 + \epsilon) x_i + \sum_j x_j)` with ε fixed at 0 and two-layer MLPs, batch
-    norm inside and after. A linear layer predicts from the readout of every level, the input's too; dropout is applied
-    to these, and they are summed.
+    Four layers :math:`x'_i = \mathrm{MLP}((1 + \epsilon) x_i + \sum_j x_j)` with ε fixed at 0 and two-layer MLPs, with
+    batch norm inside each MLP and after it. One linear layer per level, including the input, predicts from its readout;
+    dropout is applied to the predictions, which are summed.
 
     Args:
         in_channels: size of each node's features.
-        hidden: size of the features inside.
+        hidden: number of hidden channels.
         num_classes: number of classes.
         dropout: probability of dropout of the predictions.
         readout: ``"sum"``, ``"mean"`` or ``"max"``.
         depth: number of layers.
-        outputs: how many numbers to return per graph, as in :class:`Network`.
+        outputs: number of outputs per graph, as in :class:`Network`.
 
     Example:
         >>> network = GIN(in_channels=29, hidden=16, num_classes=2)
@@ -231,7 +230,7 @@ class GIN(torch.nn.Module):
         super().__init__()
         self.settings = GINSettings(in_channels, hidden, num_classes, dropout, readout, depth, outputs)
         self.dropout, self.readout = dropout, readout
-        self.epsilon = torch.nn.Parameter(torch.zeros(depth))  # unused, as in the original, whose counts include it
+        self.epsilon = torch.nn.Parameter(torch.zeros(depth))  # unused, but counted as parameters, as in the original
         widths = self.settings.widths
         self.convs = torch.nn.ModuleList(GINConv(_perceptron(width, hidden)) for width in widths[:-1])
         self.norms = torch.nn.ModuleList(torch.nn.BatchNorm1d(hidden) for _ in range(depth))

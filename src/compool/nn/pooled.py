@@ -1,4 +1,4 @@
-"""What pooling returns."""
+"""The results of pooling."""
 
 from typing import NamedTuple
 
@@ -9,16 +9,16 @@ from compool import ops
 
 
 class Fine(NamedTuple):
-    """A graph as it was before pooling, with new features."""
+    """The graph before pooling, with new features."""
 
     x: Tensor
     """Features of the nodes [N, …]."""
     edge_index: Tensor
-    """Edges [2, E], the input's."""
+    """Edges of the input [2, E]."""
     batch: Tensor
     """The graph of each node [N]."""
     edge_attr: Tensor | None
-    """Features of the edges [E, …], the input's."""
+    """Features of the input's edges [E, …], or None."""
 
 
 class Assigned(NamedTuple):
@@ -29,18 +29,18 @@ class Assigned(NamedTuple):
     weight: Tensor
     """The weight of each node in its supernode [N]."""
     num_supernodes: int
-    """K."""
+    """The number of supernodes, K."""
     edge_score: Tensor
     """The score of each edge [E]."""
 
 
 class Pooled(NamedTuple):
-    """What pooling made of a graph: the coarse graph, and how the input maps to it."""
+    """The result of pooling: the coarse graph, and how the input maps to it."""
 
     x: Tensor
     """Features of the supernodes [K, d]."""
     edge_index: Tensor
-    """Edges between supernodes [2, E'], sorted, each once."""
+    """Edges between supernodes [2, E'], sorted, without repeats."""
     batch: Tensor
     """The graph of each supernode [K], sorted."""
     cluster: Tensor
@@ -56,14 +56,14 @@ class Pooled(NamedTuple):
 
     @property
     def kept(self) -> float:
-        """The share of nodes that are left, over all graphs."""
+        """The share of nodes kept, over all graphs."""
         return self.x.size(0) / max(self.cluster.size(0), 1)
 
     def kept_per_graph(self, batch_size: int | None = None) -> Tensor:
-        """The share of nodes that are left in each graph [graphs]; 1 for a graph without nodes.
+        """The share of nodes kept in each graph [graphs]; 1 for a graph without nodes.
 
         Args:
-            batch_size: how many graphs there are, if the last may have no nodes.
+            batch_size: number of graphs; needed if the last graphs may have no nodes.
 
         Example:
             >>> import torch
@@ -79,13 +79,13 @@ class Pooled(NamedTuple):
         return torch.where(nodes > 0, supernodes / nodes.clamp(min=1), 1.0)
 
     def unpool(self, x: Tensor) -> Tensor:
-        """Give every node the features `x` [K, …] of its supernode; [N, …]."""
+        """Give every node [N, …] the features `x` [K, …] of its supernode."""
         if x.dim() == 0 or x.size(0) != self.x.size(0):
             raise ValueError(f"x must have {self.x.size(0)} rows, one per supernode; got {list(x.shape)}")
         return ops.lift(x, self.cluster)
 
     def restore(self, x: Tensor) -> Fine:
-        """:meth:`unpool`, with the edges of the input, their features and the batch vector.
+        """The graph before pooling with features from :meth:`unpool`: edges, edge features and batch vector as given.
 
         Example:
             >>> import torch
@@ -97,9 +97,9 @@ class Pooled(NamedTuple):
         return Fine(self.unpool(x), self.fine_edge_index, self.unpool(self.batch), self.fine_edge_attr)
 
     def hierarchy(self) -> ops.Hierarchy:
-        """What the scores of the input's edges merge at every threshold; see :func:`compool.hierarchy`.
+        """The merges at all thresholds, from the scores of the input's edges; see :func:`compool.hierarchy`.
 
-        An edge that is listed more than once counts with its highest score, where pooling takes the first.
+        An edge that is listed more than once counts with its highest score, whereas pooling uses the first.
 
         Example:
             >>> import torch

@@ -1,4 +1,4 @@
-"""Scores of edges drawn at random: a control."""
+"""Random scores for edges, as a control."""
 
 import torch
 from torch import Tensor
@@ -8,12 +8,12 @@ from compool.ops._checks import check_graphs, check_range
 
 
 class RandomScore(torch.nn.Module):
-    r"""A random score for each undirected edge, uniform between −1 and 1, which never changes.
+    r"""A random score for each undirected edge, uniform between −1 and 1, that never changes.
 
-    It is a hash of a seed, of all edges of the graph, and of the two nodes as they are numbered in their graph. So a
-    graph is always pooled in the same way, in training and evaluation and whatever else is in its batch, as a trained
-    layer would: only what is learned is missing. New scores in each step would be an augmentation of the data besides.
-    The seed is drawn with the weights of a network, and saved with them: runs differ in it.
+    The score is a hash of a seed, of all edges of the graph, and of the indices of the edge's two nodes in the graph.
+    So a graph is always pooled in the same way, in training and in evaluation, whatever else is in its batch, as by a
+    trained layer: only the learning is missing. New scores in each step would also augment the data. The seed is drawn
+    together with the weights of a network, and saved with them, so runs have different seeds.
 
     Example:
         >>> score = RandomScore()
@@ -31,11 +31,11 @@ class RandomScore(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw another seed."""
+        """Draw a new seed."""
         self.seed.random_(2**62)
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Tensor:
-        """The score of each edge [E], of float32 or better."""
+        """The score of each edge [E], in float32 or wider."""
         if batch is None:
             batch = torch.zeros(x.size(0), dtype=torch.long, device=x.device)
         if not torch.compiler.is_compiling():

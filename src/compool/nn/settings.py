@@ -1,4 +1,4 @@
-"""The settings of the paper's networks, checked, and how many parameters they make. Needs no torch."""
+"""The settings of the paper's networks, which check themselves and count parameters. Does not import torch."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ READOUTS = ("mean", "sum", "max", "saturating")
 
 
 def num_outputs(num_classes: int) -> int:
-    """How many numbers a network returns per graph: one logit for two classes, else one per class."""
+    """The number of outputs per graph: one logit for two classes, else one per class."""
     return 1 if num_classes == 2 else num_classes
 
 
@@ -47,7 +47,7 @@ class NetworkSettings:
 
     def __post_init__(self) -> None:
         if not isinstance(self.layers, str):
-            raise TypeError(f"layers must be a string of letters, as in CPCL; got {self.layers!r}")
+            raise TypeError(f"layers must be a string of letters such as CPCL; got {self.layers!r}")
         body = self.layers.rstrip("L")
         if not body or not set(body) <= set(CONVOLUTIONS + POOLINGS) or body == self.layers:
             raise ValueError(
@@ -55,8 +55,8 @@ class NetworkSettings:
                 f"got {self.layers!r}"
             )
         if self.jump and body[-1] not in CONVOLUTIONS:
-            raise ValueError(f"with jump=True, a convolution must stand before the first L; got {self.layers!r}")
-        if not self.ratio > 0:  # 1 or more: this many nodes
+            raise ValueError(f"with jump=True, a convolution must precede the first L; got {self.layers!r}")
+        if not self.ratio > 0:  # 1 or more is a number of nodes, as in PyG
             raise ValueError(f"ratio must be above 0, got {self.ratio}")
         _check_common(self)
         if "P" in body:
@@ -71,7 +71,7 @@ class NetworkSettings:
 
     @property
     def widths(self) -> list[tuple[str, int, int]]:
-        """Each layer's letter and the numbers of channels that it takes and returns."""
+        """The letter, input channels and output channels of each layer."""
         widths, width, body = list[tuple[str, int, int]](), self.in_channels, self.layers.rstrip("L")
         for position, letter in enumerate(self.layers):
             if letter == "L" and position == len(body) and self.jump:  # takes the readouts of all convolutions
@@ -84,12 +84,12 @@ class NetworkSettings:
 
     @property
     def num_outputs(self) -> int:
-        """How many numbers the network returns per graph."""
+        """The number of outputs per graph."""
         return self.outputs or num_outputs(self.num_classes)
 
     @property
     def num_parameters(self) -> int:
-        """How many parameters the network has."""
+        """The number of parameters of the network."""
         scorers = sum(_num_scorer_parameters(self.scorer, width) for letter, width, _ in self.widths if letter == "P")
         return sum(_num_parameters(*layer) for layer in self.widths) + scorers
 
@@ -128,12 +128,12 @@ class GINSettings:
 
     @property
     def num_outputs(self) -> int:
-        """How many numbers the network returns per graph."""
+        """The number of outputs per graph."""
         return self.outputs or num_outputs(self.num_classes)
 
     @property
     def num_parameters(self) -> int:
-        """How many parameters the network has, with an unused ε per layer, as in the original."""
+        """The number of parameters of the network, including an unused ε per layer, as in the original."""
         convolutions = sum(_num_parameters("G", width, self.hidden) for width in self.widths[:-1])
         predictions = sum(_num_parameters("L", width, self.num_outputs) for width in self.widths)
         return self.depth + convolutions + predictions

@@ -1,4 +1,4 @@
-"""The score of an edge by how alike its ends are."""
+"""Scores for edges by the similarity of their ends."""
 
 import torch
 from torch import Tensor
@@ -7,18 +7,19 @@ from compool.ops.similarity import observe, standards, term_and_pass
 
 
 class Similarity(torch.nn.Module):
-    r"""How much more alike the ends of an edge are than those of others: what it adds to the edge's raw score.
+    r"""The similarity of an edge's ends, relative to other edges: a term that is added to the edge's raw score.
 
     .. math:: -\frac{d_{ij} - 1}{s}, \qquad d_{ij} = \sum_c p_c \frac{(x_{ic} - x_{jc})^2}{m_c}, \qquad
         p = \mathrm{softmax}(l)
 
-    :math:`m_c` is the mean of channel :math:`c`'s squared differences over edges and :math:`s` the standard deviation
-    of :math:`d` over edges. So the result has mean 0 and standard deviation 1 over edges, whatever the scale of each
-    channel: the learned logits :math:`l` alone say which channels matter. Both are running statistics, without
-    gradients, updated in training: training and evaluation compute the same function, and a graph's scores do not
-    depend on what else is in its batch.
+    :math:`m_c` is the mean over edges of the squared differences in channel :math:`c`, and :math:`s` is the standard
+    deviation of :math:`d` over edges. So the term has mean 0 and standard deviation 1 over edges, whatever the scale of
+    each channel, and only the learned logits :math:`l` decide which channels matter. Both statistics are running
+    statistics without gradients, updated in training. Training and evaluation compute the same function, and a graph's
+    scores do not depend on the rest of its batch.
 
-    Channels that count must be there: a rotation of the features mixes them. Pool where channels have a meaning.
+    The term weights channels one by one, so it only helps where single channels carry meaning: a rotation of the
+    features mixes them.
 
     Args:
         in_channels: size of each node's features.
@@ -42,20 +43,20 @@ class Similarity(torch.nn.Module):
         self.register_buffer("num_batches_tracked", torch.zeros((), dtype=torch.long))
 
     def reset_parameters(self) -> None:
-        """Weigh all channels alike, and forget the running statistics."""
+        """Give all channels equal weight, and reset the running statistics."""
         torch.nn.init.zeros_(self.logit)
         self.mean.fill_(1.0)
         self.variance.fill_(1.0)
         self.num_batches_tracked.zero_()
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """The term of each edge [E], of float32 or better."""
-        if x.device != self.mean.device:  # kernels get addresses
+        """The term of each edge [E], in float32 or wider."""
+        if x.device != self.mean.device:  # kernels take raw addresses and cannot check this
             raise ValueError(f"x is on {x.device}, but the module is on {self.mean.device}; they must be on one device")
         return self.term_and_pass(x, edge_index)[0]
 
     def term_and_pass(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
-        """The term of each edge, and the `x` that what follows must use: see `ops.similarity.distance_and_pass`."""
+        """The term of each edge, and the `x` that all later steps must use: see `ops.similarity.distance_and_pass`."""
         if self.training:
             term, by = observe(x, edge_index, self.logit, self.mean, self.variance, self.num_batches_tracked)
             return term_and_pass(x, edge_index, self.logit, by, term)

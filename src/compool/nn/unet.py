@@ -1,4 +1,4 @@
-"""A graph U-Net with component pooling, for tasks on nodes."""
+"""A graph U-Net with component pooling, for node-level tasks."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -14,21 +14,21 @@ from compool.ops._checks import check_inputs
 
 
 class ComponentUNet(torch.nn.Module):
-    r"""Convolve and pool `depth` times, then unpool, add what was there before pooling, and convolve, as often.
+    r"""Convolve and pool `depth` times, then as often unpool, add the features from before pooling, and convolve.
 
     The paper's adaptation of the graph U-Net (`Gao and Ji 2019 <https://arxiv.org/abs/1905.05178>`_): unpooling gives
-    each node the features of its supernode and restores the edges. Pooling keeps components connected, so that there is
-    no need for the second power of the adjacency matrix.
+    each node the features of its supernode and restores the edges. Pooling keeps components connected, so the second
+    power of the adjacency matrix is not needed.
 
     Args:
         in_channels: size of each node's features.
-        hidden_channels: size of the features inside.
-        out_channels: size of each node's result.
-        depth: how often to pool.
-        dropout: probability of dropout after each convolution but the last.
-        skip: ``"sum"``: add the features from before pooling; ``"cat"``: concatenate them.
-        conv: makes a convolution from two sizes; it is called with features and edges.
-        pooling: settings of :class:`~compool.ComponentPooling`, as in ``ratio=0.5``.
+        hidden_channels: number of hidden channels.
+        out_channels: size of each node's output.
+        depth: number of pooling layers.
+        dropout: probability of dropout after each convolution except the last.
+        skip: ``"sum"`` to add the features from before pooling, or ``"cat"`` to concatenate them.
+        conv: makes a convolution from its input and output channels; the convolution takes features and edges.
+        pooling: settings of :class:`~compool.ComponentPooling`, such as ``ratio=0.5``.
 
     Example:
         >>> network = ComponentUNet(16, 32, 7, depth=2, ratio=0.5)
@@ -64,20 +64,20 @@ class ComponentUNet(torch.nn.Module):
         self.down = torch.nn.ModuleList(conv(width, hidden_channels) for width in down)
         pools = [ComponentPooling(hidden_channels, **pooling) for _ in range(depth)]
         for pool in pools:
-            pool._per_member = True  # sums of large supernodes would drown what is added to them
+            pool._per_member = True  # sums over large supernodes would drown the features that are added to them
         self.pools = torch.nn.ModuleList(pools)
         self.up = torch.nn.ModuleList(conv(joined, width) for width in up)
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Tensor:
-        """One result per node [N, out_channels].
+        """The output for each node [N, out_channels].
 
         Args:
             x: node features [N, in_channels].
             edge_index: edges [2, E], both directions.
-            batch: the graph of each node [N], sorted; by default all nodes are of one graph.
+            batch: the graph of each node [N], sorted; by default all nodes belong to one graph.
         """
         first = cast(ComponentPooling, self.pools[0])
-        weight = first._weight(x)  # data-parallel replicas have no parameters()
+        weight = first._weight(x)  # not from parameters(), which is empty in data-parallel replicas
         check_inputs(x, edge_index, batch, None, self.in_channels, None, weight)
         x = self._convolve(self.down[0], x, edge_index)
         levels: list[tuple[Tensor, Pooled]] = []

@@ -1,11 +1,13 @@
-"""The operator as pure functions, in the order that data goes through them.
+"""The operator as pure functions, in the order in which they run.
 
-score → select → components → merge → connect, and lift for the way back. `coarsen` is select, components and connect in
-one, which know nothing of features; `pool` is all of them. `select_quantile`, `select_ratio` and `select_max_size`
-select by a budget, and `coarsen_selected` takes it from there. `score_edges` and `connect_features` are for features of
-edges. `contract` and `merge_pairs` are edge pooling's. They do not check their input, and an index out of range can
-crash the process: the modules of :mod:`compool.nn` check. `connected_components`, `spanning_forest` and `hierarchy`
-are of use by themselves, and check.
+score → select → components → merge → connect, and lift for the way back. `coarsen` combines select, components and
+connect, the steps that do not need features; `pool` combines all steps. `select_quantile`, `select_ratio` and
+`select_max_size` select by a budget, and `coarsen_selected` does the rest. `score_edges` and `connect_features` handle
+edge features. `contract` and `merge_pairs` are for edge pooling.
+
+These functions do not check their input, and an index out of range can crash the process: the modules of
+:mod:`compool.nn` check it. `connected_components`, `spanning_forest` and `hierarchy` are useful on their own and check
+their input.
 """
 
 from compool.ops.budget import ratio_parts, select_max_size, select_quantile, select_ratio

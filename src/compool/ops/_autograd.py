@@ -1,5 +1,5 @@
-"""Derivatives beyond the first. Kernels compute outputs and first derivatives; where more is asked for, autograd goes
-through the same step in plain torch operations.
+"""Higher derivatives. Kernels compute outputs and first derivatives; for higher ones, autograd differentiates the same
+step in plain torch operations.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,21 +11,21 @@ from torch import Tensor
 
 
 def wants_graph() -> bool:
-    """In a backward pass: whether it is to be differentiated in turn (``create_graph=True``)."""
+    """Whether the current backward pass must itself be differentiable (``create_graph=True``)."""
     return torch.is_grad_enabled() and not torch.compiler.is_compiling()
 
 
 def gradients(
     function: Callable[..., tuple[Tensor, ...]], inputs: Sequence[Tensor], grads: Sequence[Tensor | None]
 ) -> tuple[Tensor | None, ...]:
-    """The gradient of each input, given those of the outputs of `function`; it can be differentiated again.
+    """The gradients of the inputs of `function`, given the gradients of its outputs; they are differentiable, too.
 
     Args:
         function: plain torch operations, from the inputs to a tuple of outputs.
         inputs: tensors of floats.
-        grads: the gradient of each output; None: zero.
+        grads: the gradient of each output; None means zero.
     """
-    inputs = [tensor.view_as(tensor) for tensor in inputs]  # an input may depend on another: not through these
+    inputs = [tensor.view_as(tensor) for tensor in inputs]  # one input may depend on another; views cut these paths
     outputs = function(*inputs)
     pairs = [(output, grad) for output, grad in zip(outputs, grads, strict=True) if grad is not None]
     wanted = [tensor for tensor in inputs if tensor.requires_grad]
@@ -37,17 +37,17 @@ def gradients(
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """A backward pass that raises when it is asked for a graph of its own.
+    """Decorate a backward pass to raise an error with ``create_graph=True``.
 
-    torch's decorator of this name lets `torch.autograd.grad` take the second derivative for zero.
+    With torch's decorator of the same name, `torch.autograd.grad` treats the second derivative as zero.
     """
 
     @wraps(backward)
     def checked(ctx: Any, *grads: Any) -> Any:
         if wants_graph():
             raise RuntimeError(
-                "the layers of compool.replicas have first derivatives only, but create_graph=True asks for second "
-                "ones; those of compool.nn have both"
+                "the layers of compool.replicas have first derivatives only, but create_graph=True needs second "
+                "derivatives; the layers of compool.nn have both"
             )
         return backward(ctx, *grads)
 

@@ -1,5 +1,5 @@
-"""What an operator's input must be, checked before anything is computed. Errors name the argument, what was given and
-what is allowed.
+"""Checks of an operator's input before anything is computed. Errors name the argument, what was given and what is
+allowed.
 """
 
 import torch
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def check_edge_index(edge_index: Tensor) -> None:
-    """`edge_index` must be integers [2, E]."""
+    """Require `edge_index` to be integers [2, E]."""
     if not isinstance(edge_index, Tensor):
         raise TypeError(f"edge_index must be a tensor, got {type(edge_index).__name__}")
     if edge_index.layout is not torch.strided:
@@ -19,7 +19,7 @@ def check_edge_index(edge_index: Tensor) -> None:
 
 
 def check_range(edge_index: Tensor, num_nodes: int) -> None:
-    """`edge_index` must lie in 0..num_nodes−1. The first kernel that reads it calls this, compiled or not."""
+    """Require `edge_index` to lie in 0..num_nodes−1. The first kernel that reads it calls this, compiled or not."""
     if edge_index.numel():
         low, high = (int(end) for end in edge_index.aminmax())
         if low < 0 or high >= num_nodes:
@@ -28,7 +28,7 @@ def check_range(edge_index: Tensor, num_nodes: int) -> None:
 
 
 def check_num_nodes(num_nodes: int | None, edge_index: Tensor) -> int:
-    """`num_nodes` must be a whole number; by default it is one more than the highest index."""
+    """Require `num_nodes` to be a whole number, and return it; by default it is one more than the highest index."""
     if num_nodes is None:
         return int(edge_index.max()) + 1 if edge_index.numel() else 0
     if not isinstance(num_nodes, (int, torch.SymInt)) or isinstance(num_nodes, bool) or num_nodes < 0:
@@ -40,7 +40,7 @@ _WEIGHTS = ("float16", "bfloat16", "float32", "float64", "uint8", "int8", "int16
 
 
 def check_edge_weight(weight: Tensor, edge_index: Tensor, name: str = "weight") -> None:
-    """Weights must be floats or integers [E], where the edges are."""
+    """Require weights to be floats or integers [E] on the device of `edge_index`."""
     if not isinstance(weight, Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(weight).__name__}")
     if weight.layout is not torch.strided:
@@ -54,14 +54,14 @@ def check_edge_weight(weight: Tensor, edge_index: Tensor, name: str = "weight") 
 
 
 def check_forest_size(num_edges: int, num_nodes: int) -> None:
-    """Kernels of spanning forests number edges and nodes in 32 bits."""
+    """Require fewer than 2³¹ edges and nodes: kernels of spanning forests index them with 32 bits."""
     for name, number in (("edges", num_edges), ("nodes", num_nodes)):
         if number >= 2**31:
             raise ValueError(f"the graph has {number} {name}; a spanning forest takes fewer than 2³¹")
 
 
 def nan_weight(weight: Tensor, name: str = "weight") -> ValueError:
-    """The error for weights that are NaN."""
+    """The error for a weight that is NaN."""
     edge = int(weight.isnan().nonzero()[0])
     return ValueError(f"the {name} of edge {edge} (of {weight.numel()}) is NaN, which cannot be compared")
 
@@ -83,10 +83,10 @@ def check_inputs(
     edge_dim: int | None,
     weight: Tensor,
 ) -> None:
-    """What a layer is called with: `x` must be floats [N, in_channels], where the layer's `weight` is; `edge_index`
-    integers [2, E], `batch` integers [N], `edge_attr` floats [E, …] or, if the layer has one, [E, edge_dim].
+    """Check a layer's input: `x` must be floats [N, in_channels] on the device of the layer's `weight`; `edge_index`
+    integers [2, E], `batch` integers [N], and `edge_attr` floats [E, …], or [E, edge_dim] if the layer has `edge_dim`.
     """
-    if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]  # a trace holds this graph's numbers
+    if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]  # a trace hard-codes this graph's sizes
         raise NotImplementedError("torch.jit.trace is not supported; use torch.compile or torch.export instead")
     for name, value in (("x", x), ("edge_index", edge_index), ("batch", batch), ("edge_attr", edge_attr)):
         if value is None and name in ("batch", "edge_attr"):
@@ -103,10 +103,10 @@ def check_inputs(
     if x.device != weight.device:
         raise ValueError(f"x is on {x.device}, but the layer is on {weight.device}; they must be on one device")
     if x.is_meta:
-        raise ValueError("x is on the meta device, which has no values to pool by; give tensors on a CPU or GPU")
+        raise ValueError("x is on the meta device, which has no values to score edges by; give tensors on a CPU or GPU")
     if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
         raise TypeError(
-            f"x is {x.dtype}, but the layer is {weight.dtype}; convert one of them, as in layer.to({x.dtype})"
+            f"x is {x.dtype}, but the layer is {weight.dtype}; convert one of them, for example by layer.to({x.dtype})"
         )
     if edge_index.dim() != 2 or edge_index.size(0) != 2:
         raise ValueError(f"edge_index must have shape [2, edges], got {_shape(edge_index)}")
@@ -124,7 +124,7 @@ def check_inputs(
         return
     edges = edge_index.size(1)
     if edge_dim is not None and edge_attr.shape != (edges, edge_dim):
-        wanted = f"[{edges}, {edge_dim}]: a row per edge, edge_dim columns"
+        wanted = f"[{edges}, {edge_dim}]: one row per edge, edge_dim columns"
         raise ValueError(f"edge_attr must have shape {wanted}; got {_shape(edge_attr)}")
     if edge_attr.dim() == 0 or edge_attr.size(0) != edges:
         raise ValueError(f"edge_attr must have {edges} rows, one per edge; got {_shape(edge_attr)}")
@@ -133,7 +133,7 @@ def check_inputs(
 
 
 def check_batch(batch: Tensor, edge_index: Tensor, num_nodes: int) -> None:
-    """`batch` must be integers [N], where the edges are; and :func:`check_graphs`."""
+    """Require `batch` to be integers [N] on the device of `edge_index`; also runs :func:`check_graphs`."""
     if not isinstance(batch, Tensor):
         raise TypeError(f"batch must be a tensor, got {type(batch).__name__}")
     if batch.dim() != 1 or batch.size(0) != num_nodes:
@@ -146,13 +146,13 @@ def check_batch(batch: Tensor, edge_index: Tensor, num_nodes: int) -> None:
 
 
 def check_graphs(batch: Tensor | None, edge_index: Tensor) -> None:
-    """`batch` must be sorted, from 0 up, and no edge may join two graphs. The kernel that coarsens calls this, compiled
-    or not, once edges are known to be in range.
+    """Require `batch` to be sorted and not negative, and edges not to join two graphs. The kernel that coarsens calls
+    this, compiled or not, after it has checked the range of the edges.
     """
     if batch is None or not batch.numel():
         return
     if int(batch[0]) < 0:
-        raise ValueError(f"batch must hold numbers of graphs, from 0 up; node 0 is in graph {int(batch[0])}")
+        raise ValueError(f"batch must hold graph indices from 0 up; node 0 is in graph {int(batch[0])}")
     if bool((batch[1:] < batch[:-1]).any()):
         node = int((batch[1:] < batch[:-1]).nonzero()[0])
         first, second = batch[node : node + 2].tolist()
@@ -162,13 +162,13 @@ def check_graphs(batch: Tensor | None, edge_index: Tensor) -> None:
         ends = edge_index[:, edge].long()
         (source, target), (first, second) = ends.tolist(), batch[ends].tolist()
         raise ValueError(
-            f"edge_index must not join two graphs, but edge {edge} joins node {source} of graph {first} and node "
-            f"{target} of graph {second}, as batch says"
+            f"edge_index must not join two graphs, but according to batch, edge {edge} joins node {source} of graph "
+            f"{first} and node {target} of graph {second}"
         )
 
 
 def first_crossing(batch: Tensor, edge_index: Tensor) -> int:
-    """The position of the first edge that joins two graphs; −1: none does."""
+    """The position of the first edge that joins two graphs, or −1 if none does."""
     if batch.device.type == "cpu":
         from compool.ops._cpu.loops import first_crossing as loop  # numba is for CPUs
 
@@ -178,17 +178,17 @@ def first_crossing(batch: Tensor, edge_index: Tensor) -> int:
 
 
 def check_activated(edge_score: Tensor, raw: Tensor, name: str = "score") -> None:
-    """A score function must give one float per edge."""
+    """Require a score function to return one float per edge."""
     if not isinstance(edge_score, Tensor) or edge_score.shape != raw.shape or not edge_score.is_floating_point():
         wanted = f"{raw.dtype} {_shape(raw)}"
         given = f"{edge_score.dtype} {_shape(edge_score)}" if isinstance(edge_score, Tensor) else repr(edge_score)
         raise ValueError(f"{name} must return a float for each edge, here {wanted}; it returned {given}")
     if edge_score.device != raw.device:
-        raise ValueError(f"{name} must return scores on {raw.device}, where the edges are; got {edge_score.device}")
+        raise ValueError(f"{name} must return scores on {raw.device}, the device of x; got {edge_score.device}")
 
 
 def check_scores(edge_score: Tensor) -> None:
-    """Scores must not be NaN."""
+    """Require that no score is NaN."""
     if not torch.compiler.is_compiling() and bool(edge_score.isnan().any()):
         raise nan_score(edge_score)
 
@@ -198,7 +198,7 @@ class NanScore(ValueError):
 
 
 def nan_score(edge_score: Tensor) -> NanScore:
-    """The error for scores that are NaN."""
+    """The error for a score that is NaN."""
     edge = int(edge_score.isnan().nonzero()[0])
     return NanScore(
         f"the score of edge {edge} (of {edge_score.numel()}) is NaN, which is neither above nor below the threshold: "
@@ -207,7 +207,7 @@ def nan_score(edge_score: Tensor) -> NanScore:
 
 
 def check_graph_ids(batch: Tensor, batch_size: int | None) -> int:
-    """`batch` must lie in 0..batch_size−1; returns the batch size, by default one more than the highest."""
+    """Require `batch` to lie in 0..batch_size−1; returns the batch size, by default one more than the highest index."""
     if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 0):
         raise ValueError(f"batch_size must be a whole number, at least 0; got {batch_size}")
     if batch_size is not None and torch.compiler.is_compiling():
@@ -217,7 +217,7 @@ def check_graph_ids(batch: Tensor, batch_size: int | None) -> int:
         return batch_size or 0
     low, high = (int(end) for end in batch.aminmax())
     if low < 0:
-        raise ValueError(f"batch must hold numbers of graphs, from 0 up; got {low}")
+        raise ValueError(f"batch must hold graph indices from 0 up; got {low}")
     if batch_size is not None and high >= batch_size:
         raise ValueError(f"batch must lie in 0..{batch_size - 1} for batch_size={batch_size}, got {high}")
     return high + 1 if batch_size is None else batch_size

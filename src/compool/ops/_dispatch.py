@@ -1,6 +1,6 @@
-"""Kernels as operators of the torch library `compool`: one table of kernels per kind of device.
+"""Kernels as operators of the torch library `compool`: one table of kernels per device type.
 
-Registered operators can be traced: `torch.compile` and `torch.export` see their shapes and call them as they are.
+Registered operators can be traced: `torch.compile` and `torch.export` know their shapes and treat them as opaque calls.
 """
 
 import os
@@ -16,12 +16,12 @@ from torch._compile import _disable_dynamo
 _LIBRARY = torch.library.Library("compool", "DEF")
 _HAS_TRITON = find_spec("triton") is not None
 
-# COMPOOL_KERNELS=torch runs plain torch operations on every device, to compare or to rule a kernel out.
+# COMPOOL_KERNELS=torch runs plain torch operations on every device, for comparison or to rule out a kernel bug.
 only_torch = os.environ.get("COMPOOL_KERNELS") == "torch"
 
 
 class Kernels(NamedTuple):
-    """What computes the steps of the operator on one kind of device. Each function takes and returns tensors."""
+    """The functions that compute the operator's steps on one device type. Each takes and returns tensors."""
 
     node_ends: Callable[..., Tensor]
     node_ends_backward: Callable[..., Tensor]
@@ -49,7 +49,7 @@ class Kernels(NamedTuple):
     merge_pairs_backward: Callable[..., tuple[Tensor, Tensor]]
     fold_key: Callable[..., Tensor]
     pool: Callable[..., tuple[Tensor, ...]] | None = None
-    """All steps in one; where there is none, they are taken one by one."""
+    """All steps in one; None if the device runs them one by one."""
     pool_backward: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]] | None = None
 
 
@@ -59,12 +59,12 @@ def is_transformed() -> bool:
 
 
 def has_kernels(tensor: Tensor) -> bool:
-    """Whether there are kernels for where `tensor` lives, beyond plain torch operations."""
+    """Whether the device of `tensor` has kernels beyond plain torch operations."""
     return not only_torch and (tensor.device.type == "cpu" or (tensor.device.type == "cuda" and _HAS_TRITON))
 
 
 def kernels_for(tensor: Tensor) -> Kernels:
-    """The kernels for where `tensor` lives; their modules are imported when the first of them runs."""
+    """The kernels for the device of `tensor`; their modules are imported on first use."""
     if not has_kernels(tensor):
         from compool.ops._torch import KERNELS
     elif tensor.is_cuda:
@@ -83,21 +83,21 @@ def operator(
     """Register an operator.
 
     Args:
-        schema: its name, arguments and results.
-        shape: returns empty tensors of the shapes that the operator would return.
+        schema: the operator's name, arguments and results.
+        shape: returns empty tensors of the operator's output shapes.
         kernel: takes the operator's kernel from the table of a device.
-        tables: the table for where a tensor lives.
+        tables: returns the table for the device of a tensor.
     """
     name = schema.partition("(")[0]
 
     def run(*args: Any) -> Any:
-        # Detached, as numpy wants no gradients
+        # Detached, because numpy does not accept tensors that require gradients
         detached = (arg.detach() if isinstance(arg, Tensor) and arg.requires_grad else arg for arg in args)
         with _undisturbed(args[0]):
             return kernel(tables(args[0]))(*detached)  # type: ignore[misc]
 
     def call(*args: Any) -> Any:
-        """The operator when something traces, else the kernel at once: the dispatcher takes 25 µs to call Python."""
+        """Call the operator when tracing, else the kernel directly: the dispatcher takes 25 µs to call Python."""
         traced = torch.compiler.is_compiling() or type(args[0]) not in (Tensor, torch.nn.Parameter) or is_transformed()
         return overload(*args) if traced else run(*args)
 
@@ -109,11 +109,11 @@ def operator(
 
 
 def _undisturbed(tensor: Tensor) -> AbstractContextManager[Any]:
-    """Without autocast, and with the GPU where `tensor` lives as the current one, on which kernels run."""
+    """A context without autocast, in which the GPU of `tensor` is the current device, on which kernels run."""
     kind = tensor.device.type
     cast = torch.is_autocast_enabled(kind)
     moved = tensor.is_cuda and tensor.get_device() != torch.cuda.current_device()
-    if not cast and not moved:  # the rule: entering contexts takes longer than to look
+    if not cast and not moved:  # the usual case: entering contexts takes longer than these checks
         return nullcontext()
     stack = ExitStack()
     if cast:
@@ -124,5 +124,5 @@ def _undisturbed(tensor: Tensor) -> AbstractContextManager[Any]:
 
 
 def unknown_size(least: int = 0) -> Any:
-    """A size that only running the kernel tells, for `shape` functions."""
+    """A size that is only known after the kernel has run, for `shape` functions."""
     return torch.library.get_ctx().new_dynamic_size(min=least)

@@ -1,5 +1,5 @@
-"""The steps in plain torch operations: the reference, and what runs on every device without kernels of its own. Sums of
-half precision accumulate in float32.
+"""The steps in plain torch operations: the reference, and the fallback for devices without kernels. Sums of half
+precision accumulate in float32.
 """
 
 from functools import partial
@@ -37,7 +37,7 @@ def sum_ends(values: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
 def select(
     edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    check_range(edge_index, num_nodes)  # a GPU's score kernel leaves it to this
+    check_range(edge_index, num_nodes)  # the score kernel on a GPU does not check it
     if edge_score.isnan().any():
         raise nan_score(edge_score)
     check_graphs(batch, edge_index)
@@ -49,7 +49,7 @@ def select(
 
 
 def distinct(edge_index: Tensor, num_nodes: int) -> Tensor | None:
-    """Mask [E] of the edges that repeat no earlier one; None: all."""
+    """Mask [E] of the edges that do not repeat an earlier one; None if no edge does."""
     source, target = edge_index.long()
     key, order = torch.sort(source * num_nodes + target, stable=True)
     differs = key[1:] != key[:-1]
@@ -59,8 +59,9 @@ def distinct(edge_index: Tensor, num_nodes: int) -> Tensor | None:
 
 
 def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Every node points at the smallest node it has heard of; each round hooks both ends of every edge, and what they
-    point at, to the smaller of the two, then jumps. Rounds grow with the logarithm of the longest path.
+    """Every node points at the smallest node of its component that it knows. Each round hooks both ends of every edge,
+    and the nodes they point at, to the smaller of these two nodes, and then follows pointers once. The number of rounds
+    grows with the logarithm of the longest path.
     """
     source, target = edge_index.long()[:, merged]
     nodes = torch.arange(num_nodes, device=edge_index.device)
@@ -128,7 +129,7 @@ def contract(edge_score: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[Te
     free = torch.ones(num_nodes, dtype=torch.bool, device=rank.device)
     chosen = torch.zeros_like(rank, dtype=torch.bool)
     left = torch.arange(rank.size(0), device=rank.device)
-    while left.numel():  # contract the edges that outrank all that they touch, drop those that they touch
+    while left.numel():  # contract the edges that outrank all edges they touch, and drop the edges they touch
         mine, u, v = rank[left], source[left], target[left]
         best = torch.full_like(free, rank.size(0), dtype=torch.long)
         best.scatter_reduce_(0, u, mine, "amin").scatter_reduce_(0, v, mine, "amin")
@@ -148,7 +149,7 @@ def contract(edge_score: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[Te
 
 
 def merge_pairs(x: Tensor, supernode_score: Tensor, cluster: Tensor) -> Tensor:
-    num_pairs = supernode_score.size(0)  # a row more, for nodes that are left out
+    num_pairs = supernode_score.size(0)  # one more row collects the nodes that are left out
     sums = supernode_score.new_zeros(num_pairs + 1, x.size(1))
     sums = sums.index_add_(0, cluster.clamp(max=num_pairs), x.to(sums.dtype))[:-1]
     return (sums * supernode_score.unsqueeze(1)).to(x.dtype)

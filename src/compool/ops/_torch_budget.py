@@ -8,13 +8,13 @@ from compool.ops._dispatch import kernels_for
 
 
 def least(share: float, size: Tensor) -> Tensor:
-    """⌈share · size⌉, where 0.07 · 100 is 7 and not a bit more."""
+    """⌈share · size⌉, robust to rounding: 0.07 · 100 gives 7, not 8."""
     return torch.ceil(share * size.double() - 1e-6).long()
 
 
 def top(edge_score: Tensor, edge_index: Tensor, candidate: Tensor, batch: Tensor | None, quantile: float) -> Tensor:
-    """An edge merges if it scores above as many lowest scores of its graph as the quantile says. The first node of a
-    graph stands for the graph.
+    """The edges [E] that score above the lowest scores of their graph, whose number the quantile gives. The first node
+    of a graph represents the graph.
     """
     if not candidate.numel():
         return candidate.clone()
@@ -24,8 +24,8 @@ def top(edge_score: Tensor, edge_index: Tensor, candidate: Tensor, batch: Tensor
     size.index_add_(0, graph, candidate.long())
     num_lowest = least(quantile, size)
     order = torch.argsort(edge_score, stable=True)
-    home = graph.masked_fill(~candidate, size.size(0))  # others last
-    order = order[torch.argsort(home[order], stable=True)]  # by graph, then by score
+    edge_graph = graph.masked_fill(~candidate, size.size(0))  # edges that are no candidates come last
+    order = order[torch.argsort(edge_graph[order], stable=True)]  # by graph, then by score
     highest_low = size.cumsum(0) - size + num_lowest - 1
     limit = edge_score[order[highest_low.clamp(0, order.size(0) - 1)]]
     return candidate & ((num_lowest == 0)[graph] | (edge_score > limit[graph]))
@@ -46,8 +46,8 @@ def capped_forest(edge_score: Tensor, edge_index: Tensor, candidate: Tensor, num
 
 
 def _accept(order: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nodes: int, max_size: int) -> Tensor:
-    """Each round, a component takes its best edge (Borůvka). With a bound on sizes, only an edge that is the best of
-    both of its components: nothing that is still to come can then change whether it fits.
+    """In each round, every component accepts its best edge (Borůvka). With a bound on sizes, only edges that are the
+    best of both their components are accepted: no later edge can change whether they fit.
     """
     (source, target), num_edges = edge_index.long(), order.size(0)
     rank = torch.empty_like(order)
@@ -84,8 +84,8 @@ def ratio(
 def highest(
     edges: Tensor, edge_score: Tensor, edge_index: Tensor, num_nodes: int, batch: Tensor | None, share: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The ends of a forest's edges [2, F]; which of these merge [F], so that this share of each graph's nodes is left;
-    and for each of all edges [E] the score of the last that merges in its graph.
+    """The ends of a forest's edges [2, F]; the mask of those that merge [F], so that this share of each graph's nodes
+    is left; and for each edge of the graph [E], the score of the last edge that merges in the same graph.
     """
     ends = edge_index.index_select(1, edges)
     graph, kept = first_of_each_graph(ends[0], num_nodes, batch, share)
@@ -95,15 +95,15 @@ def highest(
 
 
 def first_of_each_graph(source: Tensor, num_nodes: int, batch: Tensor | None, share: float) -> tuple[Tensor, Tensor]:
-    """The first node of each node's graph [N], which stands for the graph; and which edges of a forest, highest first,
-    are to merge [F] so that this share of each graph's nodes is left.
+    """The first node of each node's graph [N], which represents the graph; and the mask of the edges of a forest,
+    highest first, that must merge [F] so that this share of each graph's nodes is left.
     """
     if batch is None:
         batch = torch.zeros(num_nodes, dtype=torch.long, device=source.device)
     graph = torch.searchsorted(batch, batch)
     size = torch.searchsorted(batch, batch, right=True) - graph
-    home, order = torch.sort(graph[source], stable=True)
-    position = torch.arange(home.size(0), device=home.device) - torch.searchsorted(home, home)
-    kept = torch.zeros_like(home, dtype=torch.bool)
-    kept[order] = position < (size - least(share, size))[home]
+    edge_graph, order = torch.sort(graph[source], stable=True)
+    position = torch.arange(edge_graph.size(0), device=edge_graph.device) - torch.searchsorted(edge_graph, edge_graph)
+    kept = torch.zeros_like(edge_graph, dtype=torch.bool)
+    kept[order] = position < (size - least(share, size))[edge_graph]
     return graph, kept

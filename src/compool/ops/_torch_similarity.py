@@ -7,10 +7,10 @@ from torch import Tensor
 
 from compool.ops._checks import check_range
 
-SAMPLE = 2**12  # edges per batch, roughly, from which the mean difference of each channel is estimated
-MOMENTUM = 0.05  # of running statistics, once there have been as many batches
-TINY = 1e-30  # a channel whose ends never differ says nothing
-NO_SHARE = -1e30  # a logit; of channels that all have it, each gets the same share, and there is no NaN
+SAMPLE = 2**12  # approximate number of edges per batch from which each channel's mean difference is estimated
+MOMENTUM = 0.05  # of running statistics, from the 20th batch on
+TINY = 1e-30  # a channel with a mean difference up to this is constant, and gets no share
+NO_SHARE = -1e30  # the logit of constant channels; finite, so that softmax gives no NaN if all channels are constant
 EPSILON = 1e-6
 
 
@@ -49,7 +49,7 @@ def _squared_differences(x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> T
 
 
 def sample_spacing(num_edges: int) -> int:
-    """How far apart the sampled edges of a batch are; 1, that is all edges, for fewer than two times `SAMPLE`.
+    """The spacing of a batch's sampled edges: 1, which samples all edges, if there are fewer than two times `SAMPLE`.
 
     It is odd, because the edges of a grid, for example, repeat the same few directions in turn.
     """
@@ -59,7 +59,7 @@ def sample_spacing(num_edges: int) -> int:
 def channel_shares(logit: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
     """The share of each channel, p, and the factor of its squared differences, p / m.
 
-    Channels whose ends never differ have no share, unless none ever does.
+    Constant channels have no share, unless all channels are constant.
     """
     is_constant = mean <= TINY
     share = logit.masked_fill(is_constant, NO_SHARE).softmax(-1)
@@ -67,7 +67,9 @@ def channel_shares(logit: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def momentum(num_batches: Tensor) -> Tensor:
-    """How much the latest batch counts in running statistics: means over all batches at first, then moving averages."""
+    """The weight of the latest batch in running statistics, which are means over all batches at first, then moving
+    averages.
+    """
     return num_batches.clamp(min=1).double().reciprocal().clamp(min=MOMENTUM)
 
 
@@ -87,14 +89,14 @@ def observe(
     variance: Tensor,
     num_batches: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`similarity.observe` by the kernels of three steps."""
+    """`similarity.observe`, by the kernels of three other steps."""
     check_range(edge_index, x.size(0))
     dtype = torch.promote_types(x.dtype, torch.float32)
     _, counted = select(x.new_zeros(edge_index.size(1), dtype=dtype), edge_index, x.size(0), 0.0, None)
     spacing = sample_spacing(edge_index.size(1))
     sampled = counted[::spacing]
     latest = moments(x, edge_index[:, ::spacing], sampled, None, 1)[0].to(mean.dtype)
-    counts = sampled.any() & latest.isfinite().all()  # a batch without edges, or with NaN, changes nothing
+    counts = sampled.any() & latest.isfinite().all()  # a batch without edges, or with NaN or infinity, changes nothing
     num_batches += counts
     step = momentum(num_batches).to(mean.dtype) * counts
     mean.lerp_(torch.where(counts, latest, mean), step)
@@ -107,7 +109,7 @@ def observe(
 
 
 def _variance(distance: Tensor, counted: Tensor) -> Tensor:
-    """The variance of the distances in a mask [1]."""
+    """The variance of the distances in the mask `counted` [1]."""
     mask = counted.to(distance.dtype)
     total = mask.sum().clamp(min=1)
     centred = (distance - distance.dot(mask) / total) * mask

@@ -1,4 +1,4 @@
-"""Step 2 by a budget: merge as many edges as a graph may, where a threshold leaves open how many."""
+"""Step 2 by a budget, which fixes how much of each graph merges. With a threshold, that depends on the scores."""
 
 from typing import Any
 
@@ -47,18 +47,18 @@ def select_quantile(
     batch: Tensor | None = None,
     counted: Tensor | None = None,
 ) -> Selection:
-    r"""Select, in each graph, the edges whose scores are in its top 1 − quantile.
+    r"""Select, in each graph, the top 1 − quantile of its edges by score.
 
-    An edge merges if at least the share `quantile` of its graph's edges scores lower: of m edges never more than
-    :math:`(1 - q) m`, and edges of equal score are treated alike.
+    An edge merges if at least the share `quantile` of its graph's edges scores lower. So at most :math:`(1 - q) m` of
+    m edges merge, and edges with equal scores are treated alike.
 
     Args:
         edge_score: scores [E].
         edge_index: edges [2, E].
         num_nodes: number of nodes N.
         quantile: :math:`q`, from 0 (merge all edges) to 1 (merge none).
-        batch: the graph of each node [N], sorted; by default all nodes are of one graph.
-        counted: mask [E] of the edges that count, if it is known: then the input is not checked.
+        batch: the graph of each node [N], sorted; by default all nodes belong to one graph.
+        counted: mask [E] of the edges that count, if it is known; the input is then not checked.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
@@ -73,19 +73,19 @@ def select_quantile(
 def select_ratio(
     edge_score: Tensor, edge_index: Tensor, num_nodes: int, ratio: float, batch: Tensor | None = None
 ) -> Selection:
-    r"""Select, in each graph, the highest scores until :math:`\lceil r n \rceil` of its n nodes are left.
+    r"""Select, in each graph, the highest-scoring edges until :math:`\lceil r n \rceil` of its n nodes are left.
 
-    Edges are gone through by descending score, of equal scores in the order in which they are listed, and each that
-    connects two supernodes makes one of them: a maximum spanning forest. A graph with more components than that
-    keeps a supernode each. It is a threshold that fits the graph: the edges that merge are those inside supernodes that
-    score at least as much as the last that connected two.
+    Edges are processed in descending order of score, ties in the order in which they are listed. Each edge that
+    connects two supernodes unites them; these edges form a maximum spanning forest. A graph with more connected
+    components than that is left with one supernode per component. This amounts to a threshold per graph: the selected
+    edges are those inside supernodes that score at least as high as the last edge that united two.
 
     Args:
         edge_score: scores [E].
         edge_index: edges [2, E].
         num_nodes: number of nodes N.
         ratio: :math:`r`, above 0 and at most 1 (merge none).
-        batch: the graph of each node [N], sorted; by default all nodes are of one graph.
+        batch: the graph of each node [N], sorted; by default all nodes belong to one graph.
 
     Example:
         >>> edge_index = torch.tensor([[0, 0, 1, 2], [1, 2, 2, 3]])  # a triangle and a tail
@@ -98,7 +98,7 @@ def select_ratio(
 def ratio_parts(
     edge_score: Tensor, edge_index: Tensor, num_nodes: int, ratio: float, batch: Tensor | None = None
 ) -> tuple[Selection, Components]:
-    """:func:`select_ratio`, and the supernodes, which are known by then."""
+    """The result of :func:`select_ratio`, and the supernodes, which it computes anyway."""
     counted = select(edge_score, edge_index, num_nodes, -torch.inf, batch).counted
     merged, *parts = _ratio(edge_score.detach(), edge_index, counted, num_nodes, batch, ratio)
     return Selection(merged, counted), Components(*parts)
@@ -112,21 +112,21 @@ def select_max_size(
     threshold: float = 0.0,
     batch: Tensor | None = None,
 ) -> Selection:
-    """Select the edges above the threshold, highest scores first, as far as no supernode exceeds `max_size` nodes.
+    """Select edges above the threshold, highest scores first, unless a supernode would exceed `max_size` nodes.
 
-    An edge whose two supernodes have more than `max_size` nodes together is skipped; of equal scores, the edge that is
-    listed first goes first. This is sequential, so tensors on a GPU are sent to the CPU for it. The spanning forest
-    does not help: an edge outside it may merge, where an edge on the way between its ends was skipped. And rounds that
-    decide many edges at once need an edge that is the best of both its supernodes, as any other may still be kept from
-    fitting by what comes before it: on a path with ascending scores there is one such edge per round.
+    An edge whose two supernodes have more than `max_size` nodes together is skipped; ties go to the edge that is listed
+    first. The algorithm is sequential, so tensors on a GPU are copied to the CPU. The spanning forest does not help: an
+    edge outside it may merge if an edge on the path between its ends was skipped. Rounds that decide many edges at once
+    do not help, either: they can only accept an edge that is the best of both its supernodes, because earlier merges
+    may keep any other edge from fitting, and a path with ascending scores has only one such edge per round.
 
     Args:
         edge_score: scores [E].
         edge_index: edges [2, E].
         num_nodes: number of nodes N.
-        max_size: how many nodes a supernode may have, at least 1.
+        max_size: maximum number of nodes per supernode, at least 1.
         threshold: edges that score above it may merge.
-        batch: the graph of each node [N], sorted; by default all nodes are of one graph.
+        batch: the graph of each node [N], sorted; by default all nodes belong to one graph.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 2], [1, 2, 3]])

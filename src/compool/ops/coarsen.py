@@ -1,4 +1,4 @@
-"""Steps 2, 3 and 5 in one: from scores to the coarse graph. On a GPU, sizes come to the host once for all three."""
+"""Steps 2, 3 and 5 in one: from scores to the coarse graph. On a GPU, all three need only one synchronisation."""
 
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ _coarsen = operator(
 
 
 class Coarse(NamedTuple):
-    """The coarse graph without features, and which edges made it."""
+    """The coarse graph without features, and the edges that merged."""
 
     merged: Tensor
     """Mask [E] of the edges whose ends become one supernode."""
@@ -40,7 +40,7 @@ class Coarse(NamedTuple):
     parts: Components
     """The supernodes."""
     edge_index: Tensor
-    """Edges between supernodes [2, E'], sorted, each once."""
+    """Edges between supernodes [2, E'], sorted, without repeats."""
     batch: Tensor
     """The graph of each supernode [K], sorted."""
 
@@ -60,7 +60,7 @@ def coarsen(
         edge_index: edges [2, E].
         num_nodes: number of nodes N.
         threshold: merge the edges that score above it.
-        batch: the graph of each node [N], sorted; by default all nodes are of one graph.
+        batch: the graph of each node [N], sorted; by default all nodes belong to one graph.
         self_loops: keep the edges inside supernodes as self-loops.
 
     Example:
@@ -86,10 +86,10 @@ def coarsen_selected(
     """:func:`components` and :func:`connect` for edges that a budget selected.
 
     Args:
-        selection: which edges merge, and which count.
+        selection: the edges that merge, and the edges that count.
         edge_index: edges [2, E].
         num_nodes: number of nodes N.
-        batch: the graph of each node [N], sorted; by default all nodes are of one graph.
+        batch: the graph of each node [N], sorted; by default all nodes belong to one graph.
         self_loops: keep the edges inside supernodes as self-loops.
         parts: the components of the edges that merge, if they are known.
 

@@ -24,7 +24,7 @@ _components = operator(
 
 
 class Components(NamedTuple):
-    """The nodes of each connected component, which becomes a supernode."""
+    """The connected components, each of which becomes a supernode."""
 
     cluster: Tensor
     """The component of each node [N]: 0..K−1, numbered by first member."""
@@ -35,7 +35,7 @@ class Components(NamedTuple):
 
     @property
     def num_supernodes(self) -> int:
-        """How many supernodes there are, K."""
+        """The number of supernodes, K."""
         return self.first.size(0)
 
 
@@ -44,17 +44,17 @@ def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> Components
 
     Example:
         >>> edge_index = torch.tensor([[3, 1, 0], [1, 2, 4]])
-        >>> found = components(edge_index, torch.tensor([True, False, True]), num_nodes=5)
-        >>> found.cluster
+        >>> parts = components(edge_index, torch.tensor([True, False, True]), num_nodes=5)
+        >>> parts.cluster
         tensor([0, 1, 2, 1, 0])
-        >>> found.first, found.alone
+        >>> parts.first, parts.alone
         (tensor([0, 1, 2]), tensor([False, False,  True, False, False]))
     """
     return Components(*_components(edge_index, merged, num_nodes))
 
 
 def count_members(cluster: Tensor, num_supernodes: int) -> Tensor:
-    """How many nodes each of the supernodes has [K], int64.
+    """The number of nodes in each supernode [K], int64.
 
     Example:
         >>> count_members(torch.tensor([0, 1, 0]), num_supernodes=2)

@@ -25,10 +25,10 @@ def connect(
         parts: the supernodes.
         self_loops: keep the edges inside supernodes as self-loops, as Eq. 4 does. By default they are removed, as in
             the paper's text and figure.
-        input_loops: with `self_loops`, let the self-loops of the input count too.
+        input_loops: with `self_loops`, self-loops of the input count, too.
 
     Returns:
-        Edges [2, E'], sorted, each once.
+        Edges [2, E'], sorted, without repeats.
 
     Example:
         >>> import torch

@@ -37,11 +37,10 @@ _merge_pairs_backward = operator(
 
 
 class Contraction(NamedTuple):
-    """Which edges were contracted, and the pairs and single nodes that result."""
+    """The contracted edges, and the pairs and single nodes that result."""
 
     cluster: Tensor
-    """The supernode of each node [N]: pairs in the order of their edges' scores, then the other nodes; or by first
-    member."""
+    """The supernode of each node [N]: pairs numbered by descending score, then single nodes; or by first member."""
     chosen: Tensor
     """The contracted edges [M], highest score first."""
     first: Tensor
@@ -49,21 +48,21 @@ class Contraction(NamedTuple):
 
     @property
     def num_supernodes(self) -> int:
-        """How many supernodes there are, K."""
+        """The number of supernodes, K."""
         return self.first.size(0)
 
 
 def contract(edge_score: Tensor, edge_index: Tensor, num_nodes: int, by_first: bool = False) -> Contraction:
-    """Contract edges by descending score, each unless one of its nodes is already in a contracted edge.
+    """Contract edges in descending order of score, skipping edges with an end in a contracted edge.
 
-    Of equal scores, the edge that is listed first goes first. A self-loop that is contracted leaves its node alone.
-    Edges that outrank all edges they touch can be contracted at once: that gives the same result, in few rounds.
+    Ties go to the edge that is listed first. A contracted self-loop leaves its node single. Edges that outrank all
+    edges they touch can be contracted at once, which gives the same result in few rounds.
 
     Args:
         edge_score: scores [E].
         edge_index: edges [2, E].
         num_nodes: number of nodes N.
-        by_first: number supernodes by their first members, not by score.
+        by_first: number supernodes by their first members instead of by score.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 2], [1, 2, 3]])
@@ -82,9 +81,10 @@ def contract(edge_score: Tensor, edge_index: Tensor, num_nodes: int, by_first: b
 
 
 def merge_pairs(x: Tensor, edge_score: Tensor, edge_index: Tensor, parts: Contraction) -> tuple[Tensor, Tensor]:
-    """The features of the supernodes [K, d], their members' sum times the score of their edge, and these scores [K].
+    """The features of the supernodes [K, d] and their scores [K]. Features are the sum of the members' features, times
+    the score of the contracted edge.
 
-    A node that stays alone has score 1.
+    A node that stays single has score 1.
 
     Example:
         >>> edge_index, edge_score = torch.tensor([[0], [1]]), torch.tensor([0.5])
@@ -113,15 +113,15 @@ class _ScalePairs(torch.autograd.Function):
 
 
 def _plain_pairs(cluster: Tensor, x: Tensor, supernode_score: Tensor) -> tuple[Tensor]:
-    """Merging pairs in plain torch operations."""
+    """Merge pairs in plain torch operations."""
     return (_torch.merge_pairs(x, supernode_score, cluster),)
 
 
 def scale_pairs(x: Tensor, supernode_score: Tensor, cluster: Tensor) -> Tensor:
     """The sum of each supernode's one or two rows of `x`, times its score [K, d].
 
-    Sum first, then multiply, as PyG does: so unpooling, which divides, gives back whole numbers. Nodes whose supernode
-    has no score are left out.
+    Sums first and then multiplies, as PyG does: this way, unpooling, which divides, restores whole numbers exactly.
+    Nodes whose supernode has no score are left out.
     """
     if is_transformed():
         return _torch.merge_pairs(x, supernode_score, cluster)

@@ -1,4 +1,4 @@
-"""Features of edges: what they add to scores, and what becomes of them when supernodes are connected."""
+"""Edge features: their part of the scores, and their reduction when supernodes are connected."""
 
 import math
 
@@ -10,17 +10,17 @@ from compool.ops.score import full_precision
 
 
 def score_edges(edge_attr: Tensor, edge_index: Tensor, weight: Tensor, num_nodes: int, symmetric: bool) -> Tensor:
-    r"""What the features of each edge add to its raw score: their product with the last columns of :math:`\psi`.
+    r"""The term that each edge's features add to its raw score: their product with the last columns of :math:`\psi`.
 
     Args:
         edge_attr: features of the edges [E, edge_dim].
         edge_index: edges [2, E].
-        weight: the columns of :math:`\psi` for them, [1, edge_dim].
+        weight: the columns of :math:`\psi` for edge features, [1, edge_dim].
         num_nodes: number of nodes N.
-        symmetric: the mean of both directions of an edge, where both are there.
+        symmetric: use the mean of both directions of an edge, where both exist.
 
     Returns:
-        A number an edge [E], float32 or wider.
+        One term per edge [E], float32 or wider.
 
     Example:
         >>> edge_attr, edge_index = torch.tensor([[1.0], [3.0], [5.0]]), torch.tensor([[0, 1, 1], [1, 0, 2]])
@@ -34,28 +34,28 @@ def score_edges(edge_attr: Tensor, edge_index: Tensor, weight: Tensor, num_nodes
 
 
 def _reverse(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """Where each edge's other direction is first listed; of one that has none, where it is listed itself."""
+    """The first position of each edge's reverse [E]; an edge without a reverse has its own position."""
     source, target = edge_index.long()
     key, wanted = source * num_nodes + target, target * num_nodes + source
-    places = torch.arange(key.size(0), device=key.device)
+    own_position = torch.arange(key.size(0), device=key.device)
     ordered, order = torch.sort(key, stable=True)
     position = torch.searchsorted(ordered, wanted).clamp(max=max(key.size(0) - 1, 0))
-    return torch.where(ordered[position] == wanted, order[position], places) if key.size(0) else places
+    return torch.where(ordered[position] == wanted, order[position], own_position) if key.size(0) else own_position
 
 
 def connect_features(
     edge_attr: Tensor, edge_index: Tensor, counted: Tensor, parts: Components, coarse: Tensor, reduce: str = "sum"
 ) -> Tensor:
-    """The features of the edges between supernodes, from those of the edges that they stand for.
+    """The features of the edges between supernodes, reduced from the features of the edges between their members.
 
-    Self-loops of the input and repeats of an edge do not count.
+    Self-loops of the input and repeated edges do not count.
 
     Args:
         edge_attr: features of the edges [E, …].
         edge_index: edges [2, E].
         counted: mask [E] of the edges that count; see :func:`~compool.ops.select`.
         parts: the supernodes.
-        coarse: the edges between them [2, E'], as :func:`~compool.ops.connect` returns them.
+        coarse: the edges between supernodes [2, E'], as :func:`~compool.ops.connect` returns them.
         reduce: ``"sum"``, ``"mean"`` or ``"max"``.
 
     Returns:
@@ -72,11 +72,11 @@ def connect_features(
     num_supernodes, rows = parts.num_supernodes, coarse.size(1)
     key = coarse[0].long() * num_supernodes + coarse[1]  # ascending, as coarse edges are sorted
     source, target = parts.cluster[edge_index[0]], parts.cluster[edge_index[1]]
-    mine = source * num_supernodes + target
-    row = torch.searchsorted(key, mine)
-    # Edges that are in no coarse edge go to a last row, which is cut off
+    edge_key = source * num_supernodes + target
+    row = torch.searchsorted(key, edge_key)
+    # Edges without a coarse edge go to an extra last row, which is cut off
     key_of_row = torch.cat([key, key.new_full((1,), -1)])[row]
-    row = torch.where(counted & (key_of_row == mine), row, rows)
+    row = torch.where(counted & (key_of_row == edge_key), row, rows)
     wide = edge_attr.to(torch.promote_types(edge_attr.dtype, torch.float32))
     flat = wide.reshape(wide.size(0), math.prod(wide.shape[1:]))
     out = flat.new_zeros(rows + 1, flat.size(1))

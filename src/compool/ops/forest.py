@@ -1,4 +1,4 @@
-"""The maximum spanning forest of a graph: the components of all thresholds at once."""
+"""The maximum spanning forest of a graph, which gives the components at all thresholds."""
 
 from typing import Any
 
@@ -23,14 +23,14 @@ forest = operator(
 def spanning_forest(edge_index: Tensor, weight: Tensor, num_nodes: int | None = None) -> Tensor:
     """Find the maximum spanning forest of a graph; the direction of edges is ignored.
 
-    It holds a tree for each connected component, of the largest total weight. For any threshold, its edges above the
-    threshold connect the same nodes as all edges above it.
+    The forest has one tree of maximum total weight per connected component. For any threshold, the forest's edges above
+    it connect the same nodes as all edges above it.
 
-    Of equal weights, the edge that is listed first goes first. So the result is unique and the same on every device.
-    Of two directions of an edge, the one with the larger weight counts. Self-loops are never chosen.
+    Ties go to the edge that is listed first, so the result is unique and the same on every device. Of the two
+    directions of an edge, the one with the larger weight counts. Self-loops are never chosen.
 
     Args:
-        edge_index: edges [2, E], int32 or int64; fewer than 2³¹, as are nodes.
+        edge_index: edges [2, E], int32 or int64; fewer than 2³¹ edges and nodes.
         weight: the weight of each edge [E], floats or integers. Infinities are allowed, NaN is an error.
         num_nodes: number of nodes N; by default one more than the highest index in `edge_index`.
 

@@ -9,7 +9,7 @@ from compool.ops._dispatch import operator
 from compool.ops.components import Components
 from compool.ops.forest import forest
 
-LARGE_TREE = 4096  # merges that a GPU makes one after another, before the CPU is faster
+LARGE_TREE = 4096  # with more sequential merges than this, the CPU is faster than a GPU
 
 _merge_tree = operator(
     "merge_tree(Tensor edge_index, SymInt num_nodes, Tensor? tree_ptr) -> (Tensor, Tensor)",
@@ -32,7 +32,9 @@ _share_backward = operator(
 
 
 class _Share(torch.autograd.Function):
-    """Linear in the grades: its derivative does not depend on them, and the derivative of that is itself again."""
+    """A linear function of the grades: its derivative does not depend on them, and the derivative's derivative is the
+    function itself.
+    """
 
     @staticmethod
     def forward(
@@ -58,14 +60,14 @@ class _ShareBackward(torch.autograd.Function):
 
 
 def tree_shares(grade: Tensor, edge_index: Tensor, num_nodes: int, tree_ptr: Tensor | None = None) -> Tensor:
-    """The weights that the edges of a forest give to nodes [N]; see :func:`graded_weight`.
+    """The graded weights of nodes [N], given a spanning forest; see :func:`graded_weight`.
 
     Args:
-        grade: their grades [F], from 0 to 1, descending within each tree.
-        edge_index: their ends [2, F].
+        grade: the grades of the forest's edges [F], from 0 to 1, descending within each tree.
+        edge_index: the ends of the forest's edges [2, F].
         num_nodes: number of nodes N.
-        tree_ptr: tree t, or a group of trees, has the edges ``tree_ptr[t]:tree_ptr[t + 1]``; the last ones are padding.
-            A GPU goes through them side by side; without, the CPU goes through all.
+        tree_ptr: tree t, or group t of trees, has the edges ``tree_ptr[t]:tree_ptr[t + 1]``; the rest is padding. A GPU
+            processes trees in parallel; without `tree_ptr`, the CPU processes all.
     """
     children, size = _merge_tree(edge_index, num_nodes, tree_ptr)
     return cast(Tensor, _Share.apply(grade, children, size, tree_ptr, 1.0))
@@ -80,16 +82,17 @@ def graded_weight(
     top: float = 1.0,
     parts: Components | None = None,
 ) -> Tensor:
-    r"""How much each node counts in its supernode [N], so that sums of features are continuous in the scores.
+    r"""The weight of each node in its supernode [N], such that sums of features are continuous in the scores.
 
-    A merged edge has the grade :math:`g = (S - t) / (s - t)`, from 0 at the threshold :math:`t` to 1 at the score
-    :math:`s`, the `top`, and above. At a level :math:`\theta`, the edges of a grade above :math:`\theta` merge:
-    :math:`C_\theta(i)` is the component of node :math:`i`. The weight is the mean of its share in it over all levels,
+    A merged edge has the grade :math:`g = (S - t) / (s - t)`: 0 at the threshold :math:`t`, and 1 at the score
+    :math:`s`, the `top`, and above. At the level :math:`\theta`, the edges with a grade above :math:`\theta` merge, and
+    :math:`C_\theta(i)` is the component of node :math:`i`. The weight of a node is the mean of its share in this
+    component over all levels:
 
     .. math:: w_i = \int_0^1 \frac{d\theta}{|C_\theta(i)|}.
 
-    Where all merged edges have grade 1, supernodes are means of their members. Where an edge crosses the threshold, no
-    weight changes abruptly. Only the edges of the maximum spanning forest count, and get gradients.
+    If all merged edges have grade 1, supernodes are means of their members. When an edge crosses the threshold, no
+    weight changes abruptly. Only the edges of the maximum spanning forest count, and only these get gradients.
 
     Args:
         edge_score: scores [E].
@@ -97,8 +100,8 @@ def graded_weight(
         merged: mask [E] of the edges that score above the threshold.
         num_nodes: number of nodes N.
         threshold: :math:`t`.
-        top: :math:`s`, from which on an edge merges fully.
-        parts: the components of the merged edges, if they are known: a GPU goes through them side by side.
+        top: :math:`s`, the score at and above which an edge merges fully.
+        parts: the components of the merged edges, if they are known; a GPU then processes them in parallel.
 
     Example:
         >>> edge_index, edge_score = torch.tensor([[0, 1], [1, 2]]), torch.tensor([0.5, 1.0])
@@ -113,8 +116,8 @@ def graded_weight(
 
 
 def _by_supernode(positions: Tensor, edge_index: Tensor, parts: Components) -> tuple[Tensor, Tensor | None]:
-    """A forest's edges by supernode, in the same order within each, and where those of a supernode begin [K + 1]; as
-    they are, and None, where one supernode is so large that the CPU is faster.
+    """A forest's edges stably sorted by supernode, and the start of each supernode's edges [K + 1]. If one supernode is
+    so large that the CPU is faster, the edges are unchanged, and the second is None.
     """
     source = edge_index[0].index_select(0, positions)
     supernode, order = parts.cluster.index_select(0, source).sort(stable=True)

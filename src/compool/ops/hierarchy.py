@@ -1,4 +1,4 @@
-"""What a graph's scores merge, at every threshold: single linkage by the maximum spanning forest."""
+"""The merges of a graph at every threshold: single linkage by the maximum spanning forest."""
 
 import math
 from collections.abc import Sequence
@@ -16,32 +16,32 @@ from compool.ops.forest import spanning_forest
 
 
 class Hierarchy(NamedTuple):
-    """The supernodes of a graph at every threshold; :func:`hierarchy` makes it.
+    """The supernodes of a graph at every threshold; returned by :func:`hierarchy`.
 
-    It holds the maximum spanning forest, whose edges are the merges: from above any score to below all, each of them
+    It holds the maximum spanning forest, whose edges are the merges: as the threshold falls, each edge of the forest
     unites two supernodes.
     """
 
     edges: Tensor
-    """The positions of the forest's edges among those of the graph [F], highest score first."""
+    """The positions of the forest's edges among the graph's edges [F], highest score first."""
     score: Tensor
-    """Their scores [F], descending; they carry gradients."""
+    """The scores of the forest's edges [F], descending; they carry gradients."""
     edge_index: Tensor
-    """Their ends [2, F]."""
+    """The ends of the forest's edges [2, F]."""
     num_nodes: int
-    """How many nodes the graph has, N."""
+    """The number of nodes of the graph, N."""
     batch: Tensor | None
-    """The graph of each node [N], sorted; None: all nodes are of one graph."""
+    """The graph of each node [N], sorted; None if all nodes belong to one graph."""
 
     def at(self, threshold: float) -> Tensor:
-        """The supernode of each node [N] where the edges that score above `threshold` merge: 0..K−1, numbered by first
+        """The supernode of each node [N] if the edges that score above `threshold` merge: 0..K−1, numbered by first
         member.
         """
         return components(self.edge_index, self.score.detach() > threshold, self.num_nodes).cluster
 
     def at_ratio(self, ratio: float) -> Tensor:
-        r"""The supernode of each node [N] where each graph of n nodes is left with :math:`\lceil r n \rceil` of them,
-        or one per connected component if there are more of these; as :func:`~compool.ops.select_ratio` merges.
+        r"""The supernode of each node [N] if edges merge as in :func:`~compool.ops.select_ratio`: each graph of n nodes
+        is left with :math:`\lceil r n \rceil` supernodes, or one per connected component if that is more.
         """
         if not 0 < ratio <= 1:
             raise ValueError(f"ratio must be above 0 and at most 1, got {ratio}")
@@ -49,7 +49,7 @@ class Hierarchy(NamedTuple):
         return components(self.edge_index, kept, self.num_nodes).cluster
 
     def counts(self, thresholds: Tensor | Sequence[float]) -> Tensor:
-        """How many supernodes there are at each of T thresholds, int64: [T], or with a batch of B graphs [B, T].
+        """The number of supernodes at each of T thresholds, int64: [T], or [B, T] for a batch of B graphs.
 
         Example:
             >>> edge_index, score = torch.tensor([[0, 1, 2], [1, 2, 3]]), torch.tensor([0.9, 0.1, 0.5])
@@ -67,16 +67,16 @@ class Hierarchy(NamedTuple):
             return self.num_nodes - score.size(0) + kept_apart
         levels, order = levels.sort()
         num_graphs, num_levels = int(self.batch.max()) + 1 if self.num_nodes else 0, levels.size(0)
-        exceeded = torch.searchsorted(levels, score)  # how many thresholds an edge is above
+        exceeded = torch.searchsorted(levels, score)  # number of thresholds below an edge's score
         cell = self.batch[self.edge_index[0]].long() * (num_levels + 1) + exceeded
         merges = torch.bincount(cell, minlength=num_graphs * (num_levels + 1)).view(num_graphs, num_levels + 1)
         merges = merges.flip(1).cumsum(1).flip(1)[:, 1:]
         return (torch.bincount(self.batch, minlength=num_graphs).unsqueeze(1) - merges)[:, order.argsort()]
 
     def merges(self) -> Tensor:
-        """The two supernodes that each edge of the forest unites [2, F], by their first members, the smaller one first.
-        At a threshold, the first edges of the forest merge: the second of each pair becomes part of the first. Computed
-        on the CPU.
+        """The two supernodes that each edge of the forest unites [2, F], given by their first members, the smaller one
+        first: the second supernode becomes part of the first. At a threshold, a prefix of these merges is applied.
+        Computed on the CPU.
 
         Example:
             >>> edge_index, score = torch.tensor([[0, 1, 2], [1, 2, 3]]), torch.tensor([0.9, 0.1, 0.5])
@@ -91,11 +91,11 @@ class Hierarchy(NamedTuple):
         return pairs
 
     def linkage(self, top: float | None = None) -> NDArray[np.float64]:
-        """SciPy's linkage matrix [N−1, 4], for :func:`scipy.cluster.hierarchy.dendrogram` and its other functions.
+        """SciPy's linkage matrix [N−1, 4], for :func:`scipy.cluster.hierarchy.dendrogram` and similar functions.
 
         The distance of two supernodes is `top` minus the score at which they merge; by default, `top` is the highest
-        score. The matrix always ends in one cluster: supernodes that no edge connects are united last, a tenth of the
-        largest distance beyond it. Computed on the CPU.
+        score. The matrix always ends in one cluster: supernodes that no edge connects are united last, at 1.1 times the
+        largest distance. Computed on the CPU.
 
         Example:
             >>> hierarchy(torch.tensor([[0, 1], [1, 2]]), torch.tensor([1.0, 3.0])).linkage(top=3.0)
@@ -128,15 +128,15 @@ class Hierarchy(NamedTuple):
         return rows
 
     def persistence(self) -> Tensor:
-        """At which score each component begins and ends [N, 2]: the zero-dimensional persistence of the superlevel
+        """The scores at which each component begins and ends [N, 2]: the zero-dimensional persistence of the superlevel
         filtration. The scores carry gradients.
 
         As the threshold falls, a node appears with its highest edge, and a component begins with its first node. When
-        two components merge, the one that began at the lower score ends; of equal ones, that of the later edge, then of
-        the later node. Row i is of the component that began with node i. Many nodes join an older component as they
-        appear, so that their two scores are equal. A component that never merges ends at −∞; a node without edges also
-        begins there. At any threshold t, as many rows have begin > t ≥ end as there are supernodes of two or more
-        nodes. Computed on the CPU.
+        two components merge, the one that began at the lower score ends; of equal ones, the one with the later first
+        edge, then the later first node. Row i describes the component that began with node i. A node that joins an
+        older component as it appears has two equal scores. A component that never merges ends at −∞; a node without
+        edges also begins there. At any threshold t, the number of rows with begin > t ≥ end is the number of supernodes
+        with two or more nodes. Computed on the CPU.
 
         Example:
             >>> edge_index, score = torch.tensor([[0, 1, 2], [1, 2, 3]]), torch.tensor([0.9, 0.1, 0.5])
@@ -158,14 +158,14 @@ class Hierarchy(NamedTuple):
 def hierarchy(
     edge_index: Tensor, score: Tensor, num_nodes: int | None = None, batch: Tensor | None = None
 ) -> Hierarchy:
-    """Compute what merges at every threshold, by one maximum spanning forest; the direction of edges is ignored.
+    """Compute the merges at every threshold, by one maximum spanning forest; the direction of edges is ignored.
 
     Args:
         edge_index: edges [2, E], int32 or int64; fewer than 2³¹.
         score: the score of each edge [E]; NaN is an error.
-        num_nodes: number of nodes N; by default one more than the highest index in `edge_index`, or with a batch its
-            length.
-        batch: the graph of each node [N], sorted; by default all nodes are of one graph.
+        num_nodes: number of nodes N; by default the length of `batch`, or without it one more than the highest index in
+            `edge_index`.
+        batch: the graph of each node [N], sorted; by default all nodes belong to one graph.
 
     Raises:
         ValueError: if a score is NaN, `edge_index` is out of range, `batch` is not sorted or an edge joins two graphs.

@@ -1,4 +1,4 @@
-"""The way back: from supernodes to their members."""
+"""The inverse direction: from supernodes to their members."""
 
 import math
 
@@ -28,7 +28,7 @@ def lift(x: Tensor, cluster: Tensor) -> Tensor:
         raise ValueError(f"cluster is on {cluster.device}, but x is on {x.device}; they must be on one device")
     if x.dtype not in (torch.float16, torch.bfloat16):
         return x.index_select(0, cluster)
-    # Gradients of a supernode's members are summed: in float32, which index_select does not
+    # The backward pass sums gradients over members, which index_select would not do in float32
     nodes, ones = torch.arange(cluster.size(0), device=x.device), torch.ones(cluster.size(0), device=x.device)
     rows = row_sum(x.reshape(x.size(0), math.prod(x.shape[1:])), ones, cluster, nodes, cluster.size(0))
     return rows.view(cluster.size(0), *x.shape[1:])

@@ -25,7 +25,7 @@ _row_sum_backward = operator(
 
 
 class _RowSum(torch.autograd.Function):
-    """The sums, in the precision of the weights if they are to be `wide`."""
+    """Weighted row sums, in the precision of the weights if `wide`."""
 
     @staticmethod
     def forward(
@@ -60,7 +60,7 @@ class _RowSum(torch.autograd.Function):
 
 
 def _plain_row_sum(source: Tensor | None, target: Tensor, like: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor]:
-    """Row sums `like` others in plain torch operations."""
+    """Row sums in plain torch operations, with the number of rows and the dtype of `like`."""
     return (_torch.row_sum(x, weight, source, target, like.size(0), None).to(like.dtype),)
 
 
@@ -73,17 +73,16 @@ def row_sum(
     alone: Tensor | None = None,
     wide: bool = False,
 ) -> Tensor:
-    """Sum weighted rows of `x`: ``out[target] += weight * x[source]``, with no tensor as long as `source` and as wide
-    as `x`.
+    """Sum weighted rows of `x`: ``out[target] += weight * x[source]``, without a tensor [M, d].
 
     Args:
         x: rows [N, d].
-        weight: a number per row to add, of at least float32 [M].
-        source: which row of `x` to add [M]; None: each once, in order.
-        target: the row of the result to add it to [M].
-        num_rows: rows of the result.
-        alone: mask [M] of the rows whose target has no other, where that is known: it saves time on a GPU.
-        wide: return sums in the dtype of `weight`, not of `x`.
+        weight: the weight of each summand [M], float32 or wider.
+        source: the row of `x` to add [M]; None adds each row once, in order.
+        target: the row of the result to which it is added [M].
+        num_rows: number of rows of the result.
+        alone: mask [M] of the summands that are the only one of their target, if known; saves time on a GPU.
+        wide: return sums in the dtype of `weight` instead of the dtype of `x`.
 
     Example:
         >>> x, weight = torch.tensor([[1.0], [10.0]]), torch.tensor([1.0, 2.0, 3.0])
@@ -99,7 +98,7 @@ def row_sum(
 
 
 def node_weight(edge_score: Tensor, edge_index: Tensor, merged: Tensor, parts: Components) -> Tensor:
-    r"""How much each node counts in its supernode [N]: :math:`w_i = \sum_{(i, j) \in \mathcal{E}_m} S_{ij}`, or 1 for a
+    r"""The weight of each node in its supernode [N]: :math:`w_i = \sum_{(i, j) \in \mathcal{E}_m} S_{ij}`, or 1 for a
     node that no merged edge touches (Eq. 3).
 
     Example:
@@ -121,24 +120,24 @@ def merge(
     per_member: bool = False,
     wide: bool = False,
 ) -> Tensor:
-    r"""Sum the features of each component, a node weighted by the scores of its merged edges.
+    r"""Sum the features of each component's nodes, each weighted by the scores of its outgoing merged edges.
 
     :math:`X' = (W C)^\top X` (Eq. 4) with :math:`W` of Eq. 3. Each row of :math:`W` only reaches its own component, so
 
     .. math:: w_i = \sum_{(i, j) \in \mathcal{E}_m} S_{ij}, \quad w_i = 1 \text{ if no merged edge touches } i,
         \quad x'_k = \sum_{i \in k} w_i x_i.
 
-    A node that only an incoming edge merges has weight 0; see :func:`node_weight`. Forward and backward are
-    O(N·d + E).
+    A node with only incoming merged edges has weight 0; see :func:`node_weight`. Forward and backward take O(N·d + E)
+    time.
 
     Args:
         x: node features [N, d].
         edge_score: scores [E].
         edge_index: edges [2, E].
         merged: mask [E] of the merged edges.
-        parts: their components.
-        per_member: divide each sum by the number of its members, before it is rounded to the dtype of `x`.
-        wide: return sums in the precision of the scores, which is float32 or better.
+        parts: the components of the merged edges.
+        per_member: divide each sum by the number of members, before it is rounded to the dtype of `x`.
+        wide: return sums in the precision of the scores, which is float32 or wider.
 
     Returns:
         The features of the supernodes [K, d].
@@ -170,8 +169,8 @@ def merge_all(
 
     .. math:: x'_k = \sum_{(i, j) \in \mathcal{E},\, j \in k} S_{ij} x_i + \sum_{i \in k \text{ untouched}} x_i
 
-    Here :math:`W` holds the scores of edges that were not merged too: they carry features from one supernode to
-    another, with negative weights where scores are negative. O(N·d + E·d) time, no E × d tensor on the CPU.
+    Here :math:`W` also holds the scores of edges that do not merge: they carry features from one supernode to another,
+    with negative weights where scores are negative. O(N·d + E·d) time, without a tensor [E, d] on the CPU.
 
     Args:
         x: node features [N, d].
@@ -179,7 +178,7 @@ def merge_all(
         edge_index: edges [2, E].
         counted: mask [E] of the edges that count (see :func:`~compool.ops.select`), or None if all do.
         parts: the components of the merged edges.
-        per_member: divide each sum by the number of its members.
+        per_member: divide each sum by the number of members.
 
     Returns:
         The features of the supernodes [K, d].
@@ -193,7 +192,7 @@ def merge_all(
                 [ 9.5000]])
     """
     weight = edge_score if counted is None else edge_score * counted
-    # A node that no merged edge touches adds itself; on a GPU every node does, most with weight 0, to know the size
+    # Nodes without merged edges add themselves. On a GPU, all nodes do, most with weight 0, so that the size is known
     if x.is_cuda:
         own, share = torch.arange(x.size(0), device=x.device), parts.alone.to(weight.dtype)
     else:

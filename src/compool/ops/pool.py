@@ -1,4 +1,4 @@
-"""All steps in one operator, forward and backward: the usual case, without a detour through autograd between steps."""
+"""All steps in one operator, forward and backward: the usual case, without the overhead of autograd between steps."""
 
 from collections.abc import Callable
 from functools import partial
@@ -28,7 +28,7 @@ def _shape(
     self_loops: bool,
     ratio: float | None,
 ) -> tuple[Tensor, ...]:
-    num_supernodes = unknown_size(1 if x.size(0) else 0)  # at least one, so that what follows may take a maximum
+    num_supernodes = unknown_size(1 if x.size(0) else 0)  # at least one, so that later operations may take a maximum
     out, weight = halves.new_empty(num_supernodes, x.size(1)), halves.new_empty(x.size(0))
     edge_score = halves.new_empty(edge_index.size(1))
     cluster = edge_index.new_empty(x.size(0), dtype=torch.long)
@@ -63,7 +63,7 @@ _pool_backward = operator(
 
 
 class _Pool(torch.autograd.Function):
-    """The sums are in the precision of the scores if they are to be `wide`, as what follows will divide them."""
+    """If `wide`, the sums keep the precision of the scores, because they will be divided."""
 
     @staticmethod
     def forward(
@@ -86,9 +86,7 @@ class _Pool(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(cluster, edges, graph)
         ctx.save_for_backward(x, halves, bias, term, edge_index, edge_score, cluster, merged, weight)
-        if (
-            not wide and out.dtype != x.dtype
-        ):  # torch 2.11, compiled, loses the gradient of a conversion that does nothing
+        if not wide and out.dtype != x.dtype:  # when compiled, torch 2.11 loses the gradient of a no-op conversion
             out = out.to(x.dtype)
         return out, edge_score, cluster, edges, graph
 
@@ -118,7 +116,9 @@ def _score_and_merge(
     bias: Tensor,
     term: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Sums `like` others and scores, in plain torch operations, where it is known which edges merge."""
+    """The features of the supernodes, with the size and dtype of `like`, and the scores, in plain torch operations, if
+    the merged edges are known.
+    """
     raw = score_halves(x, halves, bias, edge_index)
     edge_score = _ACTIVATIONS[activation](raw if term is None else raw + term)
     size = count_members(cluster, like.size(0))
@@ -155,26 +155,26 @@ def pool(
     ratio: float | None = None,
     term: Tensor | None = None,
 ) -> Result:
-    """:func:`score`, :func:`coarsen` and :func:`merge`, one after another, forward and backward.
+    """:func:`score`, :func:`coarsen` and :func:`merge` in one, forward and backward.
 
     Args:
         x: node features [N, d].
         edge_index: edges [2, E].
         weight: the scorer's linear map [1, 2d].
         bias: the scorer's bias [1].
-        batch: the graph of each node [N], sorted; by default all nodes are of one graph.
+        batch: the graph of each node [N], sorted; by default all nodes belong to one graph.
         activation: ``"tanh"``, ``"sigmoid"`` or ``"hardtanh"``.
         threshold: merge the edges that score above it.
         symmetric: score both directions of an edge by the mean of their raw scores.
         self_loops: keep the edges inside supernodes as self-loops.
         per_member: divide the features of each supernode by the number of its members.
-        ratio: merge as :func:`select_ratio` does, in place of a threshold.
-        term: what is added to the raw score of each edge [E]; repeats of an edge must have the same.
+        ratio: merge as :func:`select_ratio` does, instead of by a threshold.
+        term: a term added to the raw score of each edge [E]; repeats of an edge must have equal terms.
 
     Example:
         >>> x, edge_index = torch.tensor([[1.0], [10.0], [5.0]]), torch.tensor([[0, 1], [1, 0]])
-        >>> found = pool(x, edge_index, torch.tensor([[1.0, 0.0]]), torch.tensor([0.0]))
-        >>> found.cluster, found.x
+        >>> pooled = pool(x, edge_index, torch.tensor([[1.0, 0.0]]), torch.tensor([0.0]))
+        >>> pooled.cluster, pooled.x
         (tensor([0, 0, 1]), tensor([[10.7616],
                 [ 5.0000]]))
     """
@@ -199,6 +199,6 @@ def pool(
 
 
 def _is_fused(x: Tensor) -> bool:
-    """Whether one kernel does it all; on a GPU its sums are in no fixed order."""
+    """Whether one kernel does all steps; on a GPU, it sums in no fixed order."""
     steps = x.is_cuda and (torch.are_deterministic_algorithms_enabled() or not x.numel())
     return has_kernels(x) and not steps and not is_transformed()

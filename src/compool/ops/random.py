@@ -1,4 +1,4 @@
-"""Random numbers from keys: the same key and the same use always give the same number."""
+"""Random numbers from keys: the same key and index always give the same number."""
 
 from typing import cast
 
@@ -17,7 +17,7 @@ _fold = operator(
 
 
 def fold(key: Tensor, index: int | Tensor) -> Tensor:
-    """Keys for the `index`-th use of each key: as good as new ones, and always the same.
+    """Keys for the `index`-th use of each key: statistically independent, and always the same.
 
     Example:
         >>> key = torch.tensor([1, 2])
@@ -29,12 +29,12 @@ def fold(key: Tensor, index: int | Tensor) -> Tensor:
 
 
 def random_scores(ends: Tensor, graph: Tensor, key: Tensor) -> Tensor:
-    """A random number between −1 and 1 per edge [E], float32; (i, j) and (j, i) have the same.
+    """A random number between −1 and 1 per edge [E], float32; (i, j) and (j, i) get the same number.
 
-    It depends on the key, on all edges of the edge's graph, and on the edge. No size depends on a value.
+    It depends on the key, on all edges of the edge's graph, and on the edge. No tensor's size depends on values.
 
     Args:
-        ends: edges [2, E], their nodes numbered within their graph.
+        ends: edges [2, E], with nodes numbered within their graph.
         graph: the graph of each edge [E].
         key: the random key of each graph, int64 [G].
 
@@ -51,13 +51,13 @@ def random_scores(ends: Tensor, graph: Tensor, key: Tensor) -> Tensor:
 
 
 def drop_pairs(raw: Tensor, edge_index: Tensor, key: Tensor, probability: Tensor) -> Tensor:
-    """Dropout of numbers on edges [E] that treats (i, j) and (j, i) alike.
+    """Dropout of edge values [E] that treats (i, j) and (j, i) alike.
 
     Args:
-        raw: a number an edge [E].
+        raw: the value of each edge [E].
         edge_index: edges [2, E].
         key: the random key of each edge, int64 [E] or [1].
-        probability: of each edge, float32 [E] or [1].
+        probability: the dropout probability of each edge, float32 [E] or [1].
 
     Example:
         >>> edge_index = torch.tensor([[0, 0, 1, 2], [1, 2, 0, 0]])

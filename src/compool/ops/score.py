@@ -63,7 +63,7 @@ class _GatherEnds(torch.autograd.Function):
 
 
 def gather_ends(ends: Tensor, edge_index: Tensor) -> Tensor:
-    """What its two ends add to each edge [E]: ``ends[0, source] + ends[1, target]``.
+    """The sum of the values of each edge's two ends [E]: ``ends[0, source] + ends[1, target]``.
 
     Example:
         >>> gather_ends(torch.tensor([[1.0, 2.0], [10.0, 20.0]]), torch.tensor([[0, 1], [1, 0]]))
@@ -75,7 +75,7 @@ def gather_ends(ends: Tensor, edge_index: Tensor) -> Tensor:
 
 
 def sum_ends(values: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
-    """The sums of what each node's outgoing and incoming edges hold [2, N]; the reverse of :func:`gather_ends`.
+    """The sums of the values of each node's outgoing and incoming edges [2, N]; the transpose of :func:`gather_ends`.
 
     Example:
         >>> sum_ends(torch.tensor([1.0, 2.0]), torch.tensor([[0, 0], [1, 2]]), num_nodes=3)
@@ -88,14 +88,14 @@ def sum_ends(values: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
 
 
 def full_precision(x: Tensor) -> AbstractContextManager[Any]:
-    """No autocast, if there is any; entering a context takes longer than to look."""
+    """A context that disables autocast if it is enabled; entering it takes longer than this check."""
     kind = x.device.type
     return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 def scorer(x: Tensor, weight: Tensor, bias: Tensor, symmetric: bool) -> tuple[Tensor, Tensor]:
-    """What multiplies the features of source and target [2, d], or of both alike [1, d], and the bias; in float32 or
-    better.
+    """The weights of the source's and the target's features [2, d], or one row for both [1, d] if symmetric, and the
+    bias, in float32 or wider.
     """
     dtype = torch.promote_types(x.dtype, torch.float32)
     halves = weight.view(2, -1).to(dtype)
@@ -106,15 +106,13 @@ def activate_(raw: Tensor, activation: str) -> Tensor:
     """Apply the activation in place."""
     if activation == "tanh":
         return raw.tanh_()
-    if (
-        activation == "sigmoid"
-    ):  # torch's own depends on where in memory a number is: directions of an edge would differ
+    if activation == "sigmoid":  # torch's result depends on memory positions: directions of an edge would differ
         return raw.neg_().exp_().add_(1).reciprocal_()
     return raw.clamp_(-1, 1)
 
 
 def slope(edge_score: Tensor, activation: str) -> Tensor:
-    """The derivative of scores with respect to raw scores."""
+    """The derivative of the scores with respect to the raw scores."""
     if activation == "tanh":
         return 1 - edge_score * edge_score
     return edge_score * (1 - edge_score) if activation == "sigmoid" else (edge_score.abs() < 1).to(edge_score.dtype)
@@ -132,21 +130,22 @@ def _score_and_pass(edge_index: Tensor, x: Tensor, halves: Tensor, bias: Tensor)
 
 
 class _Score(torch.autograd.Function):
-    """The raw scores, and `x` once more.
+    """The raw scores, and `x` passed through.
 
-    Whatever uses that `x` sends its gradient here, where the scores' share is added in place: one N × d tensor less
-    than if autograd added the two. The gradient must come from an operator that made it afresh, as merging does.
+    Operations that use the returned `x` send their gradient here, where the gradient through the scores is added in
+    place: one tensor [N, d] less than if autograd added the two. The gradient must come from an operator that newly
+    allocates it, as merging does.
 
-    `halves` holds what multiplies the source's and the target's features [2, d], or one row for both. It and `bias` are
-    of the dtype that scores have.
+    `halves` holds the weights of the source's and the target's features [2, d], or one row for both. `halves` and
+    `bias` have the dtype of the scores.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, halves: Tensor, bias: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(x, halves, bias, edge_index)
         ctx.set_materialize_grads(False)
-        # What a node adds to the scores of its outgoing and of its incoming edges [2, N]. The bias comes last: a sum of
-        # two does not depend on order.
+        # What a node adds to the scores of its outgoing and of its incoming edges [2, N]. The bias is added last, so
+        # that both directions of an edge give equal sums to the bit: a + b = b + a.
         ends = _node_ends(x, halves).expand(2, -1)
         return _score(ends, edge_index, bias), x.view_as(x)
 
@@ -181,8 +180,8 @@ def score(
 ) -> Tensor:
     r"""Score every edge by its two end nodes: :math:`S_{ij} = \sigma(\psi(x_i, x_j) + b)` (Eq. 1).
 
-    :math:`\psi` is linear in the concatenated features, so that it is a sum of one number from each end: the cost is
-    O(N·d + E), and no tensor of E × 2d is made. Scores of half-precision features are float32.
+    :math:`\psi` is linear in the concatenated features, so it is a sum of one number per end. This takes O(N·d + E)
+    time, without a tensor [E, 2d]. Scores of half-precision features are float32.
 
     Args:
         x: node features [N, d].
@@ -190,9 +189,10 @@ def score(
         weight: the linear map :math:`\psi`, [1, 2d].
         bias: :math:`b`, [1].
         activation: :math:`\sigma`.
-        dropout: probability with which a raw score is set to zero, the others growing by 1 / (1 − dropout).
-        symmetric: score both directions of an edge by the mean of their raw scores; dropout takes both or neither.
-        edge_term: what each edge's own features add to its raw score [E]; see :func:`score_edges`.
+        dropout: probability with which a raw score is set to zero; the other raw scores are scaled by
+            1 / (1 − dropout).
+        symmetric: score both directions of an edge by the mean of their raw scores; dropout drops both or neither.
+        edge_term: a term added to the raw score of each edge [E]; see :func:`score_edges`.
 
     Returns:
         Scores [E].
@@ -216,7 +216,7 @@ def score_and_pass(
     symmetric: bool = False,
     edge_term: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """:func:`score`, and the `x` that merging must use so that both gradients meet in one place."""
+    """:func:`score`, and the `x` that merging must use, so that its two gradients are added in one tensor."""
     halves, bias = scorer(x, weight, bias, symmetric)
     if is_transformed():
         raw, through = score_halves(x, halves, bias, edge_index), x

@@ -1,4 +1,4 @@
-"""Step 2: which edges count, and which of them merge their ends."""
+"""Step 2: the edges that count, and those among them that merge their ends."""
 
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ _select = operator(
 
 
 class Selection(NamedTuple):
-    """Which edges merge, and which count."""
+    """The edges that merge, and the edges that count."""
 
     merged: Tensor
     """Mask [E] of the edges whose ends become one supernode."""
@@ -35,14 +35,14 @@ def select(
 ) -> Selection:
     r"""Select the edges to merge, :math:`\mathcal{E}_m = \{(i, j) \mid S_{ij} > t\}` (Eq. 2).
 
-    Self-loops do not count, and of an edge that is listed twice only the first does. A score that is NaN is an error.
+    Self-loops do not count. Of an edge that is listed twice, only the first counts. A NaN score is an error.
 
     Args:
         edge_score: scores [E].
         edge_index: edges [2, E].
         num_nodes: number of nodes N.
         threshold: :math:`t`.
-        batch: the graph of each node [N], which is checked: it must be sorted, and no edge may join two graphs.
+        batch: the graph of each node [N]; must be sorted, and no edge may join two graphs, which is checked.
 
     Example:
         >>> edge_index = torch.tensor([[0, 0, 1, 1], [1, 1, 0, 1]])

@@ -1,4 +1,4 @@
-"""Step 1 by similarity: how far apart the features of an edge's ends are."""
+"""Step 1 by similarity: the distance between the features of an edge's ends."""
 
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -40,7 +40,7 @@ _observe = operator(
 
 
 class _Distance(torch.autograd.Function):
-    """The distances, and `x` once more, so that gradients of `x` meet in one tensor: see `score._Score`."""
+    """The distances, and `x` passed through, so that gradients of `x` are added in one tensor: see `score._Score`."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -69,16 +69,16 @@ def _distance_and_pass(edge_index: Tensor, group: Tensor | None, x: Tensor, weig
 def edge_distance(x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None = None) -> Tensor:
     r"""The weighted squared distance between the ends of each edge: :math:`\sum_c w_c (x_{ic} - x_{jc})^2`.
 
-    O(E·d) time, and no E × d tensor.
+    O(E·d) time, without a tensor [E, d].
 
     Args:
         x: node features [N, d].
         edge_index: edges [2, E].
-        weight: :math:`w` [d], of float32 or better; with groups, one row for each [G, d].
-        group: the group of each node [N]; no edge joins two of them.
+        weight: :math:`w` [d], in float32 or wider; with groups, one row per group [G, d].
+        group: the group of each node [N]; no edge joins two groups.
 
     Returns:
-        Distances [E], of the dtype of `weight`.
+        Distances [E], in the dtype of `weight`.
 
     Example:
         >>> x = torch.tensor([[0.0, 1.0], [3.0, 1.0], [3.0, 5.0]])
@@ -91,9 +91,10 @@ def edge_distance(x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor |
 def distance_and_pass(
     x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """:func:`edge_distance`, and the `x` that what follows must use so that its gradients meet in one place.
+    """:func:`edge_distance`, and the `x` that all later steps must use, so that its gradients are added in one tensor.
 
-    The gradient of that `x` must come from an operator that made it afresh, as merging does: it is added to in place.
+    The gradient of the returned `x` must come from an operator that newly allocates it, as merging does, because this
+    function adds to it in place.
     """
     weight = weight.view(-1, x.size(1))
     if is_transformed():
@@ -105,9 +106,9 @@ def distance_and_pass(
 def edge_moments(
     x: Tensor, edge_index: Tensor, counted: Tensor, group: Tensor | None = None, num_groups: int = 1
 ) -> Tensor:
-    r"""The mean of :math:`(x_{ic} - x_{jc})^2` over the edges in the mask `counted`, by channel [d]; no gradient.
+    r"""The mean of :math:`(x_{ic} - x_{jc})^2` over the edges in the mask `counted`, per channel [d]; has no gradient.
 
-    With groups of nodes [N], the mean over each group's edges [num_groups, d]; zeros where there are none.
+    With groups of nodes [N], the mean over each group's edges [num_groups, d]; zero for groups without edges.
 
     Example:
         >>> x = torch.tensor([[0.0, 1.0], [3.0, 1.0], [3.0, 5.0]])
@@ -119,7 +120,7 @@ def edge_moments(
 
 
 class Standards(NamedTuple):
-    """How distances are standardised."""
+    """The factors by which distances are computed and standardised."""
 
     share: Tensor
     """The share of each channel [d], :math:`p`."""
@@ -130,7 +131,7 @@ class Standards(NamedTuple):
 
 
 class _Term(torch.autograd.Function):
-    """The terms, and `x` once more, so that gradients of `x` meet in one tensor: see `score._Score`."""
+    """The terms, and `x` passed through, so that gradients of `x` are added in one tensor: see `score._Score`."""
 
     @staticmethod
     def forward(
@@ -165,16 +166,16 @@ class _Term(torch.autograd.Function):
 
 
 def _plain_term(edge_index: Tensor, standards: Standards, x: Tensor, logit: Tensor) -> tuple[Tensor, Tensor]:
-    """The terms as functions of the logits, too, in plain torch operations."""
+    """The terms as differentiable functions of `x` and the logits, in plain torch operations."""
     share, weight, scale = standards
-    change = (logit - logit.detach()).to(share.dtype)  # zero, but not its gradient
+    change = (logit - logit.detach()).to(share.dtype)  # zero, but with a gradient
     factor = torch.where(share > 0, weight / share, 0)
     weight = (share.log() + change).softmax(-1) * factor
     return (_torch_similarity.edge_distance(x, edge_index, weight.unsqueeze(0), None) - 1) * scale, x.view_as(x)
 
 
 def standards(logit: Tensor, mean: Tensor, variance: Tensor) -> Standards:
-    """How distances are standardised, by the logits of channels and running statistics, in the dtype of `variance`."""
+    """The factors given by the channels' logits and the running statistics, in the dtype of `variance`."""
     shares = _torch_similarity.channel_shares(logit.detach(), mean)
     return Standards(*shares, _torch_similarity.negative_scale(variance))
 
@@ -182,10 +183,10 @@ def standards(logit: Tensor, mean: Tensor, variance: Tensor) -> Standards:
 def observe(
     x: Tensor, edge_index: Tensor, logit: Tensor, mean: Tensor, variance: Tensor, num_batches: Tensor
 ) -> tuple[Tensor, Standards]:
-    """Update the running statistics of a :class:`~compool.nn.Similarity` in place, with a batch.
+    """Update the running statistics of a :class:`~compool.nn.Similarity` in place from a batch.
 
     Returns:
-        The term of each edge [E], and how distances are standardised, both by the new statistics.
+        The term of each edge [E] and the factors of distances, both by the new statistics.
     """
     term, *by = _observe(x.detach(), edge_index, logit.detach(), mean, variance, num_batches)
     return term, Standards(*by)
@@ -200,7 +201,7 @@ def term_and_pass(
         x: node features [N, d].
         edge_index: edges [2, E].
         logit: the logits from which `by` was computed [d]; they get a gradient.
-        by: how distances are standardised.
+        by: the factors of distances.
         term: the terms, if they are already known.
     """
     if is_transformed():

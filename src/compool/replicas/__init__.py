@@ -1,6 +1,7 @@
 """Many trainings at once: the batches of R replicas as one graph, and layers with the weights of R networks.
 
-:class:`Graphs` makes unions of batches, :func:`stack` makes one network of R, and each stacked layer is R of PyG's.
+:class:`Graphs` makes unions of batches, and :func:`stack` combines R networks into one, whose stacked layers are each
+equivalent to R layers of PyG.
 """
 
 from compool.replicas.layers import (

@@ -1,4 +1,4 @@
-"""Optimizers for stacks: each replica with its own learning rate and weight decay."""
+"""Optimizers for stacks: each replica has its own learning rate and weight decay."""
 
 import torch
 from torch import Tensor
@@ -6,16 +6,16 @@ from torch.nn import Module
 
 
 class StackOptimizer:
-    """All parameters of a stack as one matrix with one row per replica, and what optimizers share.
+    """Base class of optimizers: holds all parameters of a stack as one matrix with one row per replica.
 
-    Each parameter begins at a multiple of four in its row, where GPUs read fast. Updates are element-wise, so that each
-    replica is trained as if alone. Nothing is copied to the host, so that a CUDA graph can capture a step.
+    Each parameter begins at a multiple of four in its row, where GPUs read fast. Updates are element-wise, so each
+    replica is trained as if alone. Nothing is copied to the host, so a CUDA graph can capture a step.
 
     Args:
         stack: a module whose parameters are stacked [R, *]. They become views of the matrix.
         lr: the learning rate of each replica [R]; may be changed between steps by :meth:`set_lr`.
-        weight_decay: of each replica [R].
-        clip: the largest norm of each replica's gradient, as in :func:`torch.nn.utils.clip_grad_norm_`; 0: any.
+        weight_decay: the weight decay of each replica [R].
+        clip: the maximum norm of each replica's gradient, as in :func:`torch.nn.utils.clip_grad_norm_`; 0 for no limit.
     """
 
     def __init__(self, stack: Module, lr: Tensor, weight_decay: Tensor, clip: float = 0.0) -> None:
@@ -30,12 +30,12 @@ class StackOptimizer:
         self.clip = clip
 
     def moments(self) -> list[Tensor]:
-        """What the optimizer remembers, each [R, columns]."""
+        """The state that the optimizer keeps besides the parameters; each tensor is [R, columns]."""
         raise NotImplementedError
 
     @property
     def state(self) -> list[Tensor]:
-        """All that a step changes."""
+        """All tensors that a step changes."""
         return [self.values, *self.moments()]
 
     def set_lr(self, lr: Tensor) -> None:
@@ -43,11 +43,11 @@ class StackOptimizer:
         self.lr.copy_(lr.view(-1, 1))
 
     def step(self, active: Tensor) -> None:
-        """Update the parameters of the replicas in the mask `active` [R] by their gradients, which are freed."""
+        """Update the parameters of the replicas in the mask `active` [R]; frees their gradients."""
         raise NotImplementedError
 
     def _gradients(self) -> Tensor:
-        """The gradients as a matrix, clipped; those of the parameters are freed."""
+        """The gradients as a matrix, clipped; frees the gradients of the parameters."""
         rows = [
             parameter.detach().new_zeros(parameter.shape) if parameter.grad is None else parameter.grad
             for parameter in self.parameters
@@ -60,24 +60,24 @@ class StackOptimizer:
         return grad
 
     def silence(self, replicas: Tensor) -> None:
-        """Set all values of the replicas in a mask [R] to zero."""
+        """Set the parameters and the optimizer's moments of the replicas in a mask [R] to zero."""
         for values in self.state:
             if values.size(1) == self.values.size(1):
                 values.masked_fill_(replicas.view(-1, 1), 0.0)
 
     def broken(self) -> Tensor:
-        """Which replicas have a value that is not finite; mask [R]."""
+        """Mask [R] of the replicas with a parameter that is not finite."""
         return ~(self.values * 0.0).sum(1).isfinite()
 
 
 class Adam(StackOptimizer):
-    """Adam, or AdamW if `decoupled`: for each replica, :class:`torch.optim.Adam` or :class:`torch.optim.AdamW`.
+    """Equivalent to :class:`torch.optim.AdamW` for each replica, or :class:`torch.optim.Adam` if not `decoupled`.
 
     Args:
         stack: see :class:`StackOptimizer`.
         lr: see :class:`StackOptimizer`.
         weight_decay: see :class:`StackOptimizer`.
-        decoupled: AdamW's weight decay, which acts on parameters, not on gradients.
+        decoupled: use AdamW's weight decay, which acts on parameters instead of gradients.
         clip: see :class:`StackOptimizer`.
 
     Example:
@@ -95,14 +95,14 @@ class Adam(StackOptimizer):
         self.decoupled = decoupled
         self.mean, self.square = torch.zeros_like(self.values), torch.zeros_like(self.values)
         self.steps = torch.zeros_like(self.lr)
-        """How many steps each replica has made [R, 1]."""
+        """The number of steps of each replica [R, 1]."""
 
     def moments(self) -> list[Tensor]:
-        """Means of gradients and of their squares, and the number of steps."""
+        """Running means of gradients and of their squares, and the number of steps."""
         return [self.mean, self.square, self.steps]
 
     def step(self, active: Tensor, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> None:
-        """Update the parameters of the replicas in the mask `active` [R] by their gradients, which are freed."""
+        """Update the parameters of the replicas in the mask `active` [R]; frees their gradients."""
         grad = self._gradients()
         share = active.view(-1, 1).to(self.values.dtype)
         self.steps += share
@@ -118,13 +118,13 @@ class Adam(StackOptimizer):
 
 
 class SGD(StackOptimizer):
-    """Gradient descent with momentum: equal to :class:`torch.optim.SGD` for each replica.
+    """Gradient descent with momentum, equivalent to :class:`torch.optim.SGD` for each replica.
 
     Args:
         stack: see :class:`StackOptimizer`.
         lr: see :class:`StackOptimizer`.
         weight_decay: see :class:`StackOptimizer`.
-        momentum: the share of the previous update.
+        momentum: the share of the previous update that is added.
         clip: see :class:`StackOptimizer`.
     """
 
@@ -139,7 +139,7 @@ class SGD(StackOptimizer):
         return [self.velocity]
 
     def step(self, active: Tensor) -> None:
-        """Update the parameters of the replicas in the mask `active` [R] by their gradients, which are freed."""
+        """Update the parameters of the replicas in the mask `active` [R]; frees their gradients."""
         grad = self._gradients().addcmul_(self.weight_decay, self.values)
         share = active.view(-1, 1).to(self.values.dtype)
         self.velocity.lerp_(self.momentum * self.velocity + grad, share)
@@ -147,7 +147,7 @@ class SGD(StackOptimizer):
 
 
 def _matrix(tensors: list[Tensor]) -> Tensor:
-    """Tensors [R, *] side by side, with zeros between them, so that each begins at a multiple of four."""
+    """Concatenate tensors [R, *] to a matrix, with zeros between them, so that each begins at a multiple of four."""
     parts = []
     for tensor in tensors:
         part = tensor.flatten(1)

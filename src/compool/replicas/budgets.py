@@ -24,7 +24,7 @@ def coarsen_by_ratio(edge_score: Tensor, union: Union, ratio: float, self_loops:
     edge_index, num_edges = union.edge_index, union.edge_index.size(1)
     num_graphs = union.graph_ptr.size(0) - 1
     forest = kernels.forest_padded(edge_score, edge_index, union.row_ptr, union.largest)
-    forest = torch.where(forest < 0, num_edges, forest)  # one after the last stands for no edge
+    forest = torch.where(forest < 0, num_edges, forest)  # the index num_edges means no edge
     score, graph = (
         F.pad(values, (0, 1), value=none)
         for values, none in ((edge_score.detach(), torch.inf), (union.edge_graph, num_graphs))

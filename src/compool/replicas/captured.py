@@ -1,4 +1,4 @@
-"""A function whose work on the GPU is recorded once and then replayed: one launch instead of hundreds."""
+"""A function whose GPU work is captured once and then replayed: one launch instead of hundreds."""
 
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
@@ -11,21 +11,21 @@ T = TypeVar("T")
 
 @torch.no_grad()
 def copy_into(state: Iterable[Tensor], values: Iterable[Tensor]) -> None:
-    """Copy values into tensors."""
+    """Copy each value into the tensor at the same position of `state`."""
     for tensor, value in zip(state, values, strict=True):
         tensor.copy_(value)
 
 
 class Captured(Generic[T]):
-    """`function` as a CUDA graph. It must not copy anything to the host, and no size may depend on values in `given`.
+    """A function as a CUDA graph. It must not copy anything to the host, and no size may depend on values in `given`.
 
-    A call copies its argument to where the graph reads, and returns the tensors that the graph writes: the next call
+    A call copies its argument into the graph's input, and returns the tensors that the graph writes. The next call
     overwrites them.
 
     Args:
         function: the function to capture.
         given: an example of its argument.
-        state: tensors that `function` changes. They are restored after the capture, which runs it.
+        state: tensors that `function` changes. They are restored after the capture, which runs the function.
     """
 
     def __init__(self, function: Callable[[Tensor], T], given: Tensor, state: Iterable[Tensor] = ()) -> None:
@@ -44,7 +44,7 @@ class Captured(Generic[T]):
         copy_into(state, before)
 
     def __call__(self, given: Tensor) -> T:
-        """Replay."""
+        """Replay the graph with this argument."""
         self.given.copy_(given)
         self.graph.replay()
         return self.result

@@ -1,4 +1,4 @@
-"""Evaluation on the graphs that do not train a replica."""
+"""Evaluation of replicas on validation or test graphs."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -8,26 +8,27 @@ from torch import Tensor
 
 from compool.replicas.learner import Evaluation
 
-EVALUATION_BATCH = 128  # graphs of each replica in one union
+EVALUATION_BATCH = 128  # maximum number of graphs per replica in one union
 
 
 class HeldOut(NamedTuple):
-    """What was measured on the validation or test graphs of each replica."""
+    """The results on the validation or test graphs of each replica."""
 
     metric: Tensor
     """The accuracy, or the metric that picks the epoch [R]."""
     loss: Tensor
+    """The mean loss [R]."""
     kept: Tensor
-    """The share of nodes after each pooling layer [R, levels]."""
+    """The share of nodes kept after each pooling layer [R, levels]."""
     logits: Tensor
-    """[R, n, outputs]."""
+    """The logits [R, n, outputs]."""
 
     def scored(self, score: Callable[[Tensor, Tensor], float], ids: Tensor, y: Tensor) -> "HeldOut":
-        """The same with another metric, which is computed on the host.
+        """A copy with another metric, which is computed on the host.
 
         Args:
-            score: the metric, of logits [n, outputs] and targets.
-            ids: the graphs [R, n]; −1 stands for no graph.
+            score: the metric, a function of logits [n, outputs] and targets.
+            ids: the graphs [R, n]; −1 means no graph.
             y: the targets of the whole set.
         """
         on_host = zip(self.logits.cpu(), ids.cpu(), y[ids.clamp(min=0)].cpu(), strict=True)
@@ -36,7 +37,7 @@ class HeldOut(NamedTuple):
 
 
 def evaluation_size(num_graphs: int) -> int:
-    """How many of `num_graphs` graphs of a replica are evaluated together: equal parts of at most EVALUATION_BATCH.
+    """The number of graphs per replica to evaluate together: equal parts of `num_graphs`, at most EVALUATION_BATCH.
 
     Example:
         >>> evaluation_size(100), evaluation_size(130)

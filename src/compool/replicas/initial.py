@@ -1,8 +1,8 @@
-"""Networks before training: the parameters of :class:`compool.nn.Network` and :class:`compool.nn.GIN`, drawn as PyG
-draws them, without a forward pass and without importing PyG, which takes seconds.
+"""Initial parameters of :class:`compool.nn.Network` and :class:`compool.nn.GIN`, drawn as PyG draws them, but without a
+forward pass and without importing PyG, which takes seconds.
 
-Every class has the attributes of PyG's layer that its stacked form reads. PyG draws each parameter when its part is
-made, and again when the layer is complete: so do these, so that equal seeds give equal weights.
+Every class has the attributes of PyG's layer that its stacked form reads. PyG draws each parameter when its module is
+constructed, and again when the layer is complete. These classes do the same, so equal seeds give equal weights.
 """
 
 import math
@@ -38,7 +38,7 @@ class GINParameters(Module):
 
 
 def draw_parameters(settings: NetworkSettings | GINSettings) -> NetworkParameters | GINParameters:
-    """The parameters of a network before training.
+    """Draw the initial parameters of a network.
 
     Example:
         >>> draw_parameters(NetworkSettings("CPCL", in_channels=3, hidden=8, num_classes=2)).layers[0].lin.weight.shape
@@ -60,7 +60,7 @@ def _layer_parameters(settings: NetworkSettings, letter: str, width: int, out: i
 
 
 class LinearParameters(Module):
-    """PyG's linear layer."""
+    """The parameters of PyG's linear layer."""
 
     def __init__(self, in_channels: int, out_channels: int, bias: bool = True, glorot: bool = False) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class LinearParameters(Module):
 
 
 class GCNConvParameters(Module):
-    """PyG's, with its default settings."""
+    """The parameters of PyG's layer, with its default settings."""
 
     improved, add_self_loops, normalize = False, True, True
 
@@ -91,7 +91,7 @@ class GCNConvParameters(Module):
 
 
 class SAGEConvParameters(Module):
-    """PyG's, with its default settings."""
+    """The parameters of PyG's layer, with its default settings."""
 
     aggr, normalize, root_weight, project = "mean", False, True, False
 
@@ -104,7 +104,7 @@ class SAGEConvParameters(Module):
 
 
 class GINConvParameters(Module):
-    """PyG's, with ε fixed at 0 and the network that :class:`compool.nn.GIN` has."""
+    """The parameters of PyG's layer, with ε fixed at 0 and the MLP of :class:`compool.nn.GIN`."""
 
     eps: Tensor
 
@@ -118,7 +118,7 @@ class GINConvParameters(Module):
 
 
 class GINLayerParameters(Module):
-    """The ``G`` of :class:`compool.nn.Network`."""
+    """The parameters of the layer ``G`` of :class:`compool.nn.Network`."""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
@@ -126,13 +126,13 @@ class GINLayerParameters(Module):
 
 
 class EdgePoolingParameters(Module):
-    """PyG's, with its default settings and ``by_first=True``."""
+    """The parameters of PyG's layer, with its default settings and ``by_first=True``."""
 
     dropout, add_to_edge_score, by_first = 0.0, 0.5, True
 
     @staticmethod
     def compute_edge_score_softmax() -> None:
-        """Named as PyG's default; stacked layers have their own kernel for it."""
+        """Has the name of PyG's default; stacked layers use their own kernel for it."""
 
     compute_edge_score = compute_edge_score_softmax
 
@@ -143,7 +143,7 @@ class EdgePoolingParameters(Module):
 
 
 class SelectTopKParameters(Module):
-    """PyG's, with its default settings."""
+    """The parameters of PyG's layer, with its default settings."""
 
     def __init__(self, in_channels: int) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ class SelectTopKParameters(Module):
 
 
 class TopKPoolingParameters(Module):
-    """PyG's, with its default settings."""
+    """The parameters of PyG's layer, with its default settings."""
 
     min_score, multiplier = None, 1.0
 
@@ -168,7 +168,7 @@ class TopKPoolingParameters(Module):
 
 
 class GraphConvParameters(Module):
-    """PyG's, with its default settings."""
+    """The parameters of PyG's layer, with its default settings."""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ class GraphConvParameters(Module):
 
 
 class SAGPoolingParameters(Module):
-    """PyG's, with its default settings."""
+    """The parameters of PyG's layer, with its default settings."""
 
     min_score, multiplier = None, 1.0
 

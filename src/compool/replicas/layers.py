@@ -1,6 +1,6 @@
-"""Stacked layers: each is made from R of PyG's layers and applies each of them to the rows of its replica.
+"""Stacked layers: each combines R of PyG's layers and applies each of them to the rows of its replica.
 
-The parameters are those of the R layers, stacked, under the same names. A layer takes the features of a union's nodes
+The parameters are those of the R layers, stacked, with the same names. A layer takes the features of a union's nodes
 [N, d], or the columns [N] of one-hot features, and the union.
 """
 
@@ -16,12 +16,12 @@ from compool.replicas.union import Union
 
 
 def stacked(tensors: Iterable[Tensor]) -> torch.nn.Parameter:
-    """Parameters [R, *] of R layers."""
+    """Stack the parameters of R layers to one parameter [R, *]."""
     return torch.nn.Parameter(torch.stack([tensor.detach() for tensor in tensors]))
 
 
 def require_equal_settings(layers: Sequence[Any], *names: str) -> None:
-    """The layers must agree in these settings."""
+    """Require that the layers agree in these settings."""
     for name in names:
         values = sorted({str(getattr(layer, name)) for layer in layers})
         if len(values) > 1:
@@ -29,8 +29,8 @@ def require_equal_settings(layers: Sequence[Any], *names: str) -> None:
 
 
 def multiply(x: Tensor, weight: Tensor, union: Union, bias: Tensor | None = None) -> Tensor:
-    """Multiply each replica's rows by its weight [R, o, i] and add its bias [R, o]. For one-hot features, given as
-    columns, look up the rows of the weight.
+    """Multiply each replica's rows by its weight [R, o, i] and add its bias [R, o]. One-hot features, given as columns
+    [N], look up rows of the weight.
     """
     if x.dim() == 2:
         return kernels.grouped_linear(x, weight, union.ptr, bias)
@@ -47,7 +47,7 @@ def add(x: Tensor, bias: Tensor, union: Union) -> Tensor:
 def convolve(
     x: Tensor, weight: Tensor, union: Union, pass_messages: Callable[[Tensor], Tensor], bias: Tensor | None = None
 ) -> Tensor:
-    """Multiply by the weight and pass messages, in the order that makes messages narrower, and add the bias."""
+    """Multiply by the weight and pass messages, in the order with narrower messages, and add the bias."""
     if _multiply_first(x, weight):
         x = pass_messages(multiply(x, weight, union))
         return x if bias is None else add(x, bias, union)
@@ -64,7 +64,7 @@ def convolve_and_activate(
     probability: Tensor,
     own: Tensor | None = None,
 ) -> Tensor:
-    """:func:`convolve`, plus each row times `own`, the bias, ReLU and dropout. If a product comes last, the rest is
+    """:func:`convolve`, plus each row times `own`, with bias, ReLU and dropout. If a product comes last, the rest is
     fused into it.
     """
     activation = (bias, union.ptr, key, probability)
@@ -80,12 +80,12 @@ def convolve_and_activate(
 
 
 def _multiply_first(x: Tensor, weight: Tensor) -> bool:
-    """Whether to multiply before passing messages: if products are narrower than features, or features are one-hot."""
+    """Whether to multiply before message passing: if products are narrower than features, or features are one-hot."""
     return x.dim() == 1 or weight.size(2) > weight.size(1)
 
 
 class StackedLinear(Module):
-    """R of :class:`torch.nn.Linear`; also on features of graphs [R, B, d]."""
+    """R layers :class:`torch.nn.Linear`; also for features of graphs [R, B, d]."""
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
@@ -93,22 +93,22 @@ class StackedLinear(Module):
         self.bias = None if layers[0].bias is None else stacked(layer.bias for layer in layers)
 
     def forward(self, x: Tensor, union: Union) -> Tensor:
-        """[N, i] to [N, o]."""
+        """Map features [N, i] to [N, o]."""
         return multiply(x, self.weight, union, self.bias)
 
     def forward_activated(self, x: Tensor, union: Union, key: Tensor | None, probability: Tensor) -> Tensor:
-        """:meth:`forward`, ReLU and dropout."""
+        """:meth:`forward`, followed by ReLU and dropout."""
         assert self.bias is not None
         return convolve_and_activate(x, self.weight, self.bias, union, lambda x: x, key, probability)
 
     def of_graphs(self, x: Tensor) -> Tensor:
-        """[R, B, i] to [R, B, o]."""
+        """Map features of graphs [R, B, i] to [R, B, o]."""
         weight = self.weight.transpose(1, 2)
         return torch.bmm(x, weight) if self.bias is None else torch.baddbmm(self.bias.unsqueeze(1), x, weight)
 
 
 class StackedGCNConv(Module):
-    """R of :class:`torch_geometric.nn.GCNConv`."""
+    """R layers :class:`torch_geometric.nn.GCNConv`."""
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
@@ -128,17 +128,17 @@ class StackedGCNConv(Module):
         return lambda x: kernels.propagate(x, union.row_ptr, union.edge_index[1], norm, norm, own)
 
     def forward(self, x: Tensor, union: Union) -> Tensor:
-        """[N, i] to [N, o]."""
+        """Map features [N, i] to [N, o]."""
         return convolve(x, self.lin.weight, union, self._message_passing(union), self.bias)
 
     def forward_activated(self, x: Tensor, union: Union, key: Tensor | None, probability: Tensor) -> Tensor:
-        """:meth:`forward`, ReLU and dropout."""
+        """:meth:`forward`, followed by ReLU and dropout."""
         pass_messages = self._message_passing(union)
         return convolve_and_activate(x, self.lin.weight, self.bias, union, pass_messages, key, probability)
 
 
 class StackedSAGEConv(Module):
-    """R of :class:`torch_geometric.nn.SAGEConv` with the mean of neighbours."""
+    """R layers :class:`torch_geometric.nn.SAGEConv` with mean aggregation."""
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
@@ -149,7 +149,7 @@ class StackedSAGEConv(Module):
 
     @property
     def bias(self) -> Tensor:
-        """[R, o]."""
+        """The bias of each replica [R, o]."""
         assert self.lin_l.bias is not None
         return self.lin_l.bias
 
@@ -158,18 +158,18 @@ class StackedSAGEConv(Module):
         return lambda x: kernels.propagate(x, union.row_ptr, union.edge_index[1], left=share)
 
     def forward(self, x: Tensor, union: Union) -> Tensor:
-        """[N, i] to [N, o]."""
-        others = convolve(x, self.lin_l.weight, union, self._message_passing(union), self.bias)
-        return others + multiply(x, self.lin_r.weight, union)
+        """Map features [N, i] to [N, o]."""
+        from_neighbours = convolve(x, self.lin_l.weight, union, self._message_passing(union), self.bias)
+        return from_neighbours + multiply(x, self.lin_r.weight, union)
 
     def forward_activated(self, x: Tensor, union: Union, key: Tensor | None, probability: Tensor) -> Tensor:
-        """:meth:`forward`, ReLU and dropout."""
+        """:meth:`forward`, followed by ReLU and dropout."""
         pass_messages, own = self._message_passing(union), self.lin_r.weight
         return convolve_and_activate(x, self.lin_l.weight, self.bias, union, pass_messages, key, probability, own)
 
 
 class StackedBatchNorm(Module):
-    """R of :class:`torch.nn.BatchNorm1d`: statistics of each replica's own rows."""
+    """R layers :class:`torch.nn.BatchNorm1d`, with statistics over each replica's own rows."""
 
     running_mean: Tensor
     running_var: Tensor
@@ -186,7 +186,7 @@ class StackedBatchNorm(Module):
             self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
 
     def forward(self, x: Tensor, union: Union, relu: bool = False) -> Tensor:
-        """[N, d] to [N, d], with ReLU if `relu`."""
+        """Normalise features [N, d], and apply ReLU if `relu`."""
         if not self.training:
             scale = self.weight * (self.running_var + self.eps).rsqrt()
             shift = self.bias - self.running_mean * scale
@@ -204,7 +204,7 @@ class StackedBatchNorm(Module):
 
 
 class StackedGINConv(Module):
-    """R of :class:`torch_geometric.nn.GINConv` with ε fixed, whose network is Linear, BatchNorm1d, ReLU, Linear."""
+    """R layers :class:`torch_geometric.nn.GINConv` with fixed ε and a network of Linear, BatchNorm1d, ReLU, Linear."""
 
     eps: Tensor
 
@@ -214,7 +214,7 @@ class StackedGINConv(Module):
         modules = tuple(type(layer) for layer in layers[0].nn)
         if modules != expected or isinstance(layers[0].eps, torch.nn.Parameter):
             raise ValueError(
-                f"GINConv must have a fixed eps and a network of Linear, BatchNorm1d, ReLU, Linear; {modules}"
+                f"GINConv must have a fixed eps and a network of Linear, BatchNorm1d, ReLU, Linear; got {modules}"
             )
         first, norm, last = ([layer.nn[index] for layer in layers] for index in (0, 1, 3))
         self.nn = torch.nn.ModuleDict(
@@ -223,7 +223,7 @@ class StackedGINConv(Module):
         self.register_buffer("eps", torch.stack([layer.eps for layer in layers]))
 
     def forward(self, x: Tensor, union: Union) -> Tensor:
-        """[N, i] to [N, o]."""
+        """Map features [N, i] to [N, o]."""
         first, norm, last = (cast(Any, self.nn[name]) for name in ("0", "1", "3"))
         own = (1 + self.eps).view(-1).to(first.weight.dtype)[union.replica]
 
@@ -235,7 +235,7 @@ class StackedGINConv(Module):
 
 
 class StackedGINLayer(Module):
-    """R of the ``G`` layers of :class:`compool.nn.Network`, and the ReLU that follows."""
+    """R layers ``G`` of :class:`compool.nn.Network`, each followed by ReLU."""
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
@@ -243,12 +243,12 @@ class StackedGINLayer(Module):
         self.norm = StackedBatchNorm([layer.norm for layer in layers])
 
     def forward(self, x: Tensor, union: Union) -> Tensor:
-        """[N, i] to [N, o]."""
+        """Map features [N, i] to [N, o]."""
         return cast(Tensor, self.norm(self.conv(x, union), union, relu=True))
 
 
 def readout(x: Tensor, union: Union, reduce: str = "mean") -> Tensor:
-    """The mean, maximum, sum or its saturation, of each graph's nodes [R, B, d]; zeros for a graph without nodes."""
+    """The mean, maximum, sum or saturating sum over each graph's nodes [R, B, d]; zero for a graph without nodes."""
     if reduce == "max":
         return _segment_max(x, union.graph_ptr).view(union.replicas, -1, x.size(1))
     total = kernels.segment_sum(x, union.graph_ptr)
@@ -260,7 +260,7 @@ def readout(x: Tensor, union: Union, reduce: str = "mean") -> Tensor:
 
 
 def _segment_max(x: Tensor, ptr: Tensor) -> Tensor:
-    """The maximum of each segment's rows; rows of padding go to a segment that is left out."""
+    """The maximum over each segment's rows; padding rows go to an extra segment, which is dropped."""
     num_segments = ptr.size(0) - 1
     segment = torch.searchsorted(ptr[1:], torch.arange(x.size(0), device=x.device), right=True)
     index = segment.unsqueeze(1).expand_as(x)
@@ -269,7 +269,7 @@ def _segment_max(x: Tensor, ptr: Tensor) -> Tensor:
 
 
 def require_settings(layers: Sequence[Any], **settings: Any) -> None:
-    """The layers must have these settings, the only ones that stacked layers support; a type allows any instance."""
+    """Require that the layers have these settings, the only supported ones; a type allows any instance of it."""
     for layer in layers:
         for name, value in settings.items():
             actual = getattr(layer, name)

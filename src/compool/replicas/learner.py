@@ -17,33 +17,33 @@ from compool.replicas.stack import GINStack, NetworkStack, Output
 from compool.replicas.union import Capacity, Graphs, Union
 
 T = TypeVar("T")
-ORDER_KEY, STEP_KEY = 1, 2  # folded into a replica's key: for the order of graphs, and for the randomness of steps
-SPARE = 0.1  # capacity after edge pooling beyond what the last epoch needed, as a share of that
-LARGE_UNION = 2**18  # edges from which a smaller capacity after edge pooling saves time
+ORDER_KEY, STEP_KEY = 1, 2  # folded into a replica's key, for the order of graphs and for the randomness of steps
+SPARE = 0.1  # spare capacity after edge pooling, as a share of what the last epoch needed
+LARGE_UNION = 2**18  # number of edges from which a smaller capacity after edge pooling saves time
 
 
 class Padding(NamedTuple):
     """The sizes that unions are padded to, so that nothing is copied to the host."""
 
     capacity: Capacity
-    """Of the union."""
+    """The capacity of the union."""
     after: tuple[Capacity, ...]
-    """After each edge pooling layer; if empty, `capacity`."""
+    """The capacity after each edge pooling layer; if empty, it is `capacity`."""
     needed: Tensor
-    """Raised to the nodes and edges that there were after each edge pooling layer [layers, 2]."""
+    """The maximum numbers of nodes and edges so far after each edge pooling layer [layers, 2]; updated in place."""
 
 
 class Evaluation(NamedTuple):
-    """Sums over graphs that do not train a replica."""
+    """Sums over the graphs on which each replica is evaluated."""
 
     correct: Tensor
-    """How many are classified correctly [R]; 0 unless graphs have a class each."""
+    """The number of correctly classified graphs [R]; 0 unless each graph has one class."""
     loss: Tensor
-    """The sum of their losses [R]."""
+    """The sum of the graphs' losses [R]."""
     nodes: Tensor
-    """Their nodes, before and after each pooling layer [R, 1 + levels]."""
+    """The number of nodes at first and after each pooling layer [R, 1 + levels]."""
     logits: Tensor
-    """What the networks returned [R, B, outputs]."""
+    """The outputs of the networks [R, B, outputs]."""
 
 
 class Learner:
@@ -67,7 +67,7 @@ class Learner:
 
     @property
     def state(self) -> list[Tensor]:
-        """All that a step changes."""
+        """All tensors that a step changes."""
         return [*self.adam.state, *self.stack.buffers(), self.failed, self.loss, self.steps]
 
     @property
@@ -80,7 +80,7 @@ class Learner:
         self.adam.set_lr(lr)
 
     def step(self, ids: Tensor, padding: Padding | None = None) -> None:
-        """One step of every replica on its graphs [R, B]. Replicas that fail are silenced."""
+        """One step of every replica on its graphs [R, B]. The values of replicas that fail are set to zero."""
         self.stack.train()
         keys = fold(fold(self.keys, STEP_KEY), self.steps)
 
@@ -123,8 +123,8 @@ class Learner:
         return ids.masked_fill(self.failed.unsqueeze(1), -1)
 
     def _guarded(self, function: Callable[[Tensor], T], ids: Tensor) -> T:
-        """Apply `function` to the graphs of the replicas that have not failed. It raises if scores are NaN: then each
-        replica that raises by itself is marked as failed, and the others continue as if it had not been there.
+        """Apply `function` to the graphs of the replicas that have not failed. If it raises an error because of NaN
+        scores, each replica that alone raises this error is marked as failed, and `function` runs without them.
         """
         before = [buffer.clone() for buffer in self.stack.buffers()]
         try:
@@ -142,8 +142,8 @@ class Learner:
 
 
 class CapturedStep(Generic[T]):
-    """A captured step of a learner. Edge pooling leaves an unknown number of nodes and edges: the capacity after it is
-    what the last epoch needed, plus a margin.
+    """A captured step of a learner. The numbers of nodes and edges after edge pooling are not known in advance: the
+    capacity after it is what the last epoch needed, plus a margin.
     """
 
     def __init__(self, learner: Learner, function: Callable[..., T], given: Tensor, capacity: Capacity) -> None:
@@ -159,7 +159,7 @@ class CapturedStep(Generic[T]):
         self.captured = Captured(partial(self.function, padding=padding), self.given, self.learner.state)
 
     def __call__(self, given: Tensor) -> T:
-        """The function, replayed."""
+        """Replay the captured function with this argument."""
         assert self.captured is not None
         return self.captured(given)
 
@@ -169,7 +169,7 @@ class CapturedStep(Generic[T]):
         return torch.tensor(self.after or (self.capacity,) * len(self.needed)).view(-1, 2)
 
     def check_capacity(self) -> bool:
-        """Whether the capacity sufficed for an epoch. If not, the epoch must be repeated, with the largest capacity."""
+        """Whether the capacity sufficed for an epoch. If not, it is reset to the maximum, to repeat the epoch."""
         if not self.after or not (self.needed.cpu() > self._capacities).any():
             return True
         self.after, self.spare = (), 2 * abs(self.spare)
@@ -177,15 +177,15 @@ class CapturedStep(Generic[T]):
         return False
 
     def shrink_capacity(self) -> None:
-        """Reduce the capacity after an epoch that needed much less."""
-        less = (self.needed.cpu() * (1 + self.spare)).long().clamp(min=1)
-        if self.capacity.edges >= LARGE_UNION and less.sum() < 0.8 * self._capacities.sum():
-            self.after = tuple(Capacity(*level) for level in torch.minimum(less + 1, self._capacities).tolist())
+        """Reduce the capacity if an epoch needed much less."""
+        sufficient = (self.needed.cpu() * (1 + self.spare)).long().clamp(min=1)
+        if self.capacity.edges >= LARGE_UNION and sufficient.sum() < 0.8 * self._capacities.sum():
+            self.after = tuple(Capacity(*level) for level in torch.minimum(sufficient + 1, self._capacities).tolist())
             self._capture()
 
 
 def evaluation_of(logits: Tensor, y: Tensor, ids: Tensor, nodes: Tensor, loss: Loss) -> Evaluation:
-    """The evaluation of each replica's graphs [R, B] by their logits [R, B, outputs]."""
+    """The evaluation of each replica's graphs [R, B], given their logits [R, B, outputs]."""
     is_graph = ids >= 0
     if y.is_floating_point():
         correct = torch.zeros_like(is_graph.sum(1))

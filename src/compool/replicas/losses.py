@@ -1,4 +1,4 @@
-"""The loss of each replica's graphs, for every task."""
+"""The loss over each replica's graphs, for every task."""
 
 from typing import NamedTuple
 
@@ -8,22 +8,22 @@ from torch import Tensor
 
 
 class Loss(NamedTuple):
-    """What is minimised."""
+    """The loss that training minimises."""
 
     kind: str = "cross_entropy"
-    """``"cross_entropy"`` (binary for one logit); ``"bce"``: of several labels, NaN where one is missing; ``"l1"`` and
-    ``"l2"``: absolute and squared differences.
+    """``"cross_entropy"`` (binary for one logit); ``"bce"``, for several labels, NaN for a missing label; ``"l1"`` and
+    ``"l2"``, absolute and squared differences.
     """
     class_weights: Tensor | None = None
-    """The weight of each class, for each replica [R, C]; by default 1."""
+    """The weight of each class for each replica [R, C]; by default 1."""
 
     def of(self, logits: Tensor, y: Tensor, ids: Tensor) -> Tensor:
         """The mean loss of each replica's graphs [R].
 
         Args:
-            logits: what the networks returned [R, B, outputs].
+            logits: the outputs of the networks [R, B, outputs].
             y: the targets of the whole set [G] or [G, T].
-            ids: the graphs of each replica [R, B]; −1 stands for no graph.
+            ids: the graphs of each replica [R, B]; −1 means no graph.
 
         Example:
             >>> y = torch.tensor([[1.0, float("nan")], [0.0, 0.0]])
@@ -36,7 +36,7 @@ class Loss(NamedTuple):
             if self.class_weights is None:
                 return (each * is_graph).sum(1) / is_graph.sum(1).clamp(min=1)
             weight = self.class_weights.gather(1, target) * is_graph
-            return (each * weight).sum(1) / weight.sum(1).clamp(min=1e-12)  # as torch's cross_entropy has it
+            return (each * weight).sum(1) / weight.sum(1).clamp(min=1e-12)  # as in torch's cross_entropy
         target = target.view(logits.shape)
         known = is_graph.unsqueeze(2) & ~target.isnan()
         target = torch.where(known, target, 0.0)
@@ -48,12 +48,12 @@ class Loss(NamedTuple):
 
 
 def balanced_weights(y: Tensor, train_ids: Tensor, num_classes: int) -> Tensor:
-    """Weights by which each class counts as much as the others, as scikit-learn's ``"balanced"`` [R, C].
+    """Weights [R, C] that give all classes equal influence, as scikit-learn's ``"balanced"``.
 
     Args:
         y: the classes of the whole set [G].
-        train_ids: the graphs that train each replica [R, n]; −1 stands for no graph.
-        num_classes: how many classes there are.
+        train_ids: the training graphs of each replica [R, n]; −1 means no graph.
+        num_classes: number of classes.
 
     Example:
         >>> balanced_weights(torch.tensor([0, 0, 0, 1]), torch.tensor([[0, 1, 2, 3]]), 2)

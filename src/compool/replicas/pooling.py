@@ -1,4 +1,4 @@
-"""Stacked layers that pool by edges: see `layers`. They return the features of the coarse union, and that union."""
+"""Stacked layers that pool by edges: see `layers`. They return the coarse union and its features."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -17,14 +17,14 @@ from compool.replicas.union import Union
 
 
 class _Scorer(Module):
-    """Base of the layers that pool by edges: raw scores of edges; replicas may differ in dropout."""
+    """Base class of the layers that pool by edges: computes raw scores; replicas may differ in dropout."""
 
     dropout: Tensor
     symmetric = False
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
-        if hasattr(layers[0], "lin"):  # random scores need none
+        if hasattr(layers[0], "lin"):  # layers with random scores have none
             self.lin = StackedLinear([layer.lin for layer in layers])
         self.drops = any(layer.dropout for layer in layers)
         self.register_buffer("dropout", torch.tensor([float(layer.dropout) for layer in layers]), persistent=False)
@@ -44,7 +44,7 @@ class _Scorer(Module):
         return self.training and self.drops and key is not None
 
     def raw_score(self, x: Tensor, union: Union, key: Tensor | None, term: Tensor | None = None) -> Tensor:
-        """The linear scores, plus a term [E], after dropout [E]."""
+        """The linear scores plus the `term` [E] if given, after dropout [E]."""
         raw = ops.gather_ends(self.ends(x, union), union.edge_index)
         raw = raw if term is None else raw + term
         if not self.drops_scores(key):
@@ -58,7 +58,7 @@ class _Scorer(Module):
 
 
 class StackedComponentPooling(_Scorer):
-    """R of :class:`compool.ComponentPooling`; threshold and dropout may differ."""
+    """R layers :class:`compool.ComponentPooling`; threshold and dropout may differ."""
 
     threshold: Tensor
 
@@ -84,7 +84,7 @@ class StackedComponentPooling(_Scorer):
         self.register_buffer("threshold", torch.tensor([layer.threshold for layer in layers]), persistent=False)
 
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
-        """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
+        """The features of the supernodes [K, d] and their union; `key` is each replica's random key for dropout."""
         term = None
         if self.similarity is not None:
             term, x = self.similarity(x, union)
@@ -127,7 +127,7 @@ class StackedComponentPooling(_Scorer):
         return ops.coarsen(excess, edge_index, union.num_nodes, threshold, None, self.self_loops)
 
     def _node_weight(self, edge_score: Tensor, union: Union, merged: Tensor, parts: ops.Components) -> Tensor:
-        """How much each node counts in its supernode [N]."""
+        """The weight of each node in its supernode [N]."""
         if self.reduce == "sum":
             return torch.ones_like(parts.cluster, dtype=edge_score.dtype)
         if self.reduce == "mean":
@@ -142,21 +142,21 @@ class StackedComponentPooling(_Scorer):
 
 
 class StackedEdgePooling(_Scorer):
-    """R of :class:`compool.EdgePooling` with softmax scores and ``by_first=True``; dropout may differ."""
+    """R layers :class:`compool.EdgePooling` with softmax scores and ``by_first=True``; dropout may differ."""
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__(layers)
         require_equal_settings(layers, "add_to_edge_score")
         if any(layer.compute_edge_score.__name__ != "compute_edge_score_softmax" for layer in layers):
-            raise ValueError("EdgePooling must have compute_edge_score_softmax for edge_score_method")
+            raise ValueError("EdgePooling must have edge_score_method=compute_edge_score_softmax, the default")
         require_settings(layers, by_first=True)
         self.add_to_edge_score = layers[0].add_to_edge_score
 
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
-        """The features of the supernodes [K, d] and their union; `key`: the random key of each replica for dropout."""
+        """The features of the supernodes [K, d] and their union; `key` is each replica's random key for dropout."""
         edge_index, num_nodes = union.edge_index, x.size(0)
         if self.drops_scores(key):
-            from torch_geometric.utils import softmax  # takes seconds to import, and is rarely needed
+            from torch_geometric.utils import softmax  # imported here, as it takes seconds and is rarely needed
 
             raw = self.raw_score(x, union, key).masked_fill(~union.is_edge, -torch.inf)
             share = softmax(raw, edge_index[1].long(), num_nodes=num_nodes)

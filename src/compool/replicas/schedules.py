@@ -1,4 +1,4 @@
-"""Learning rates, epoch by epoch."""
+"""Learning rate schedules."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,13 +8,13 @@ from torch import Tensor
 
 
 def factors(schedule: str, epochs: int, halve: int) -> list[float]:
-    """What the learning rate is multiplied by in each epoch, for every schedule but ``"plateau"``.
+    """The factor of the learning rate in each epoch, for every schedule except ``"plateau"``.
 
     Args:
-        schedule: ``"halving"`` after every `halve` epochs; ``"constant"``; ``"cosine"`` and ``"one_cycle"`` are torch's
-            ``CosineAnnealingLR`` and ``OneCycleLR`` over all epochs, with a step per epoch.
-        epochs: how many epochs there are.
-        halve: see above.
+        schedule: ``"halving"``, after every `halve` epochs; ``"constant"``; ``"cosine"`` or ``"one_cycle"``, torch's
+            ``CosineAnnealingLR`` and ``OneCycleLR`` over all epochs, with one step per epoch.
+        epochs: number of epochs.
+        halve: number of epochs between halvings.
 
     Example:
         >>> factors("halving", 4, 2), [round(factor, 3) for factor in factors("cosine", 4, 2)]
@@ -39,12 +39,12 @@ def factors(schedule: str, epochs: int, halve: int) -> list[float]:
 
 
 def plateau_factor(losses: Sequence[Tensor], patience: int) -> Tensor:
-    """What the learning rate of each replica is multiplied by after some epochs [R]. It is halved whenever the
-    validation loss has not fallen for more than `patience` epochs, as torch's ``ReduceLROnPlateau`` does.
+    """The factor of each replica's learning rate after some epochs [R]. It is halved whenever the validation loss has
+    not fallen for more than `patience` epochs, as in torch's ``ReduceLROnPlateau``.
 
     Args:
         losses: the validation losses of all epochs so far, each [R].
-        patience: see above.
+        patience: number of epochs to wait.
 
     Example:
         >>> losses = [torch.tensor([1.0, 1.0]), torch.tensor([1.0, 0.5]), torch.tensor([1.0, 0.2])]

@@ -1,4 +1,4 @@
-"""What scores the edges of R replicas beside a linear map: see `pooling`."""
+"""Stacked scorers of edges other than the linear map: see `pooling`."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from compool.replicas.union import Union
 
 
 class StackedRandomScore(Module):
-    """R of :class:`compool.nn.RandomScore`."""
+    """R modules :class:`compool.nn.RandomScore`."""
 
     seed: Tensor
 
@@ -28,12 +28,12 @@ class StackedRandomScore(Module):
     def forward(self, union: Union) -> Tensor:
         """The score of each edge [E], float32."""
         graphs_per_replica = (union.graph_ptr.size(0) - 1) // union.replicas
-        key = torch.nn.functional.pad(self.seed.repeat_interleave(graphs_per_replica), (0, 1))  # a graph of padding
+        key = torch.nn.functional.pad(self.seed.repeat_interleave(graphs_per_replica), (0, 1))  # padding: extra graph
         return ops.random_scores(union.edge_index - union.graph_ptr[union.edge_graph], union.edge_graph, key)
 
 
 class StackedSimilarity(Module):
-    """R of :class:`compool.nn.Similarity`: statistics of each replica's own edges."""
+    """R modules :class:`compool.nn.Similarity`, with statistics over each replica's own edges."""
 
     mean: Tensor
     variance: Tensor
@@ -46,7 +46,7 @@ class StackedSimilarity(Module):
             self.register_buffer(name, torch.stack([getattr(layer, name) for layer in layers]))
 
     def forward(self, x: Tensor, union: Union) -> tuple[Tensor, Tensor]:
-        """The term of each edge [E], and the `x` that what follows must use so that its gradients meet in one place."""
+        """The term of each edge [E], and the `x` for all later steps: see `ops.similarity.distance_and_pass`."""
         edge_index = union.edge_index
         if self.training:
             counted = edge_index[0] != edge_index[1]
@@ -64,14 +64,14 @@ class StackedSimilarity(Module):
 
 
 def _is_sampled(union: Union) -> Tensor:
-    """Mask [E] of the edges that are sampled from each replica's."""
+    """Mask [E] of the sampled edges of each replica."""
     begin, spacing = union.edge_ptr[:-1], sample_spacing(union.edge_ptr.diff())
     position = torch.arange(union.edge_index.size(1), device=begin.device)
     return (position - begin[union.edge_replica]) % spacing[union.edge_replica] == 0
 
 
 def _variance(distance: Tensor, counted: Tensor, num_edges: Tensor, union: Union) -> Tensor:
-    """The variance of each replica's distances [R, 1], of the edges that count."""
+    """The variance of the distances of each replica's counted edges [R, 1]."""
     total = num_edges.clamp(min=1)
     mean = _sum_by_replica((distance * counted).unsqueeze(1), union) / total
     centred = distance - kernels.segment_repeat(mean, union.edge_ptr, distance.size(0)).squeeze(1)
@@ -79,6 +79,6 @@ def _variance(distance: Tensor, counted: Tensor, num_edges: Tensor, union: Union
 
 
 def _sum_by_replica(values: Tensor, union: Union) -> Tensor:
-    """Sum [E, k] over each replica's edges [R, k]; first over graphs, because long segments are slow on a GPU."""
+    """Sum values [E, k] over each replica's edges [R, k]; first per graph, because long segments are slow on a GPU."""
     sums = kernels.segment_sum(values, union.row_ptr[union.graph_ptr])
     return sums.view(union.replicas, sums.size(0) // union.replicas, -1).sum(1)

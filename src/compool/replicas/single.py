@@ -17,7 +17,7 @@ from compool.replicas.learner import STEP_KEY, Evaluation, evaluation_of
 from compool.replicas.losses import Loss
 from compool.replicas.union import Graphs
 
-# By name, as importing these layers imports PyG
+# By name, because importing these layers would import PyG
 _POOLINGS = {
     "compool.nn.component_pooling.ComponentPooling",
     "compool.nn.cluster_pooling.ClusterPooling",
@@ -28,19 +28,19 @@ _POOLINGS = {
 class SingleLearner:
     """A network, its optimizer and the state of its training; all on one device.
 
-    What :class:`~compool.replicas.learner.Learner` does for stacks, one replica at a time. Torch's generator is seeded
-    in each step by the replica's key, so that a training that resumes needs no state of it. The caller restores it.
+    The counterpart of :class:`~compool.replicas.learner.Learner` for a single replica. Each step seeds torch's
+    generator by the replica's key, so resuming does not need the generator's state. The caller restores the generator.
 
     Args:
         network: any module that :class:`NetworkCall` can call.
         graphs: the data set.
         outputs: the allowed numbers of outputs per graph.
         key: the replica's random key, int64 [1].
-        optimizer: from the network's parameters to an optimizer.
+        optimizer: makes an optimizer of the network's parameters.
         objective: the loss.
-        clip: the largest norm of the gradient; 0: any.
-        guard: a context for the network's own code.
-        name: of the network, for error messages.
+        clip: the maximum norm of the gradient; 0 for no limit.
+        guard: returns a context in which the network's own code runs.
+        name: name of the network in error messages.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class SingleLearner:
         self.key, self.objective, self.clip = key.cpu(), objective or Loss(), clip
         self.call = NetworkCall(network, graphs, outputs, guard, name)
         self.levels: int | None = None
-        """The number of pooling layers; None: not known yet."""
+        """The number of pooling layers; None if it is not known yet."""
         self.failed = torch.zeros(1, dtype=torch.bool, device=key.device)
         self.loss = torch.zeros(1, device=key.device)
         """The sum of the losses of the graphs seen in this epoch [1]."""
@@ -69,14 +69,14 @@ class SingleLearner:
 
     @property
     def state(self) -> list[Tensor]:
-        """All that a step changes."""
+        """All tensors that a step changes."""
         moments = [value for state in self.optimizer.state.values() for value in state.values()]
         moments = [value for value in moments if isinstance(value, Tensor)]
         return [*self.network.parameters(), *moments, *self.network.buffers(), self.failed, self.loss, self.steps]
 
     @property
     def weights(self) -> dict[str, Tensor]:
-        """The parameters and buffers of the network, by name [1, *]; they share memory with it."""
+        """The parameters and buffers of the network, by name [1, *]; they share memory with the network."""
         return {name: tensor.detach().unsqueeze(0) for name, tensor in self.network.state_dict().items()}
 
     def set_lr(self, lr: Tensor) -> None:
@@ -85,13 +85,13 @@ class SingleLearner:
             group["lr"] = float(lr)
 
     def _seed(self, key: Tensor) -> None:
-        """Seed the generators of this device. Where there is no GPU, ``torch.manual_seed`` takes half a millisecond."""
+        """Seed the generators of this device. Without a GPU, ``torch.manual_seed`` would take half a millisecond."""
         torch.default_generator.manual_seed(int(key))
         if self.keys.is_cuda:
             torch.cuda.manual_seed(int(key))
 
     def step(self, ids: Tensor) -> None:
-        """One step on some graphs [1, B]; −1 stands for no graph. After a loss that is not finite, nothing."""
+        """One step on some graphs [1, B]; −1 means no graph. Does nothing after a loss that is not finite."""
         ids = ids[ids >= 0].unsqueeze(0)
         if self.failed or not ids.numel():
             return
@@ -116,7 +116,7 @@ class SingleLearner:
 
     @torch.no_grad()
     def evaluate(self, ids: Tensor) -> Evaluation:
-        """Evaluate some graphs [1, B]; −1 stands for no graph."""
+        """Evaluate the network on some graphs [1, B]; −1 means no graph."""
         num_padded, ids = ids.size(1), ids[ids >= 0].unsqueeze(0)
         if self.failed or not ids.numel():
             return self._no_evaluation(num_padded)
@@ -144,17 +144,17 @@ class SingleLearner:
 
 
 class NetworkCall:
-    """Calls a network with the union of some graphs, and checks what it returns.
+    """Calls a network with the union of some graphs, and checks its result.
 
-    Its ``forward`` must take ``x``, ``edge_index`` and ``batch``, by name or in this order. It also gets ``edge_attr``
-    (None if the set has none) and ``batch_size`` if it has parameters of these names.
+    The network's ``forward`` must take ``x``, ``edge_index`` and ``batch``, by name or in this order. It also gets
+    ``edge_attr`` (None if the set has none) and ``batch_size`` if it has parameters with these names.
 
     Args:
         network: the network.
         graphs: the data set.
-        outputs: the allowed numbers of outputs per graph, the usual first.
-        guard: a context for the network's own code.
-        name: of the network, for error messages.
+        outputs: the allowed numbers of outputs per graph, the usual one first.
+        guard: returns a context in which the network's own code runs.
+        name: name of the network in error messages.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class NetworkCall:
     ) -> None:
         self.network, self.graphs, self.outputs, self.guard, self.name = network, graphs, outputs, guard, name
         self.width = 0
-        """The number of outputs, when it is known."""
+        """The number of outputs per graph; 0 if it is not known yet."""
         signature = inspect.signature(network.forward)
         self.by_name = {"x", "edge_index", "batch"} <= set(signature.parameters)
         self.extra = {"edge_attr", "batch_size"} & set(signature.parameters)
@@ -179,7 +179,7 @@ class NetworkCall:
             raise ValueError(f"{name} must have forward(x, edge_index, batch), got {given}") from None
 
     def __call__(self, ids: Tensor) -> Tensor:
-        """The logits of some graphs [1, B]; [B, outputs]."""
+        """The logits [B, outputs] of some graphs [1, B]."""
         x, union = self.graphs.union(ids)
         if x.dim() == 1:
             x = F.one_hot(x, self.graphs.width).float()
@@ -200,7 +200,7 @@ class NetworkCall:
         return ([], graph | extra) if self.by_name else (list(graph.values()), extra)
 
     def _check(self, logits: object, num_graphs: int) -> None:
-        """The network must return the logits of each graph."""
+        """Require that the network returned the logits of each graph."""
         shape = list(logits.shape) if isinstance(logits, Tensor) else None
         if shape is None or len(shape) != 2 or shape[0] != num_graphs or shape[1] not in self.outputs:
             returned = f"type {type(logits).__name__}" if shape is None else f"a tensor of shape {shape}"
@@ -215,7 +215,7 @@ class NetworkCall:
 
 @contextmanager
 def count_nodes(network: Module) -> Iterator[list[int]]:
-    """In this context, the number of nodes after each call of one of compool's pooling layers is appended to a list."""
+    """Yield a list to which each call of one of compool's pooling layers appends the number of nodes that are left."""
     nodes = list[int]()
     hooks = [
         layer.register_forward_hook(lambda _, __, out: nodes.append(out[0].size(0)))
@@ -229,7 +229,7 @@ def count_nodes(network: Module) -> Iterator[list[int]]:
 
 
 def pooling_layers(network: Module) -> list[Module]:
-    """The pooling layers of compool in a network."""
+    """The pooling layers of compool in the network."""
     return [
         layer
         for layer in network.modules()
@@ -238,7 +238,7 @@ def pooling_layers(network: Module) -> list[Module]:
 
 
 def _make_state(optimizer: torch.optim.Optimizer) -> None:
-    """Make the state that an optimizer would make in its first step, so that it can be restored."""
+    """Create the state that an optimizer creates in its first step, so that saved state can be restored into it."""
     for group in optimizer.param_groups:
         rate, group["lr"] = group["lr"], 0.0
         for parameter in group["params"]:

@@ -1,4 +1,4 @@
-"""R networks of the same kind as one network on unions."""
+"""Stacks: R networks of the same kind as one network on unions."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -29,18 +29,18 @@ _STACKED: dict[str, type[Module]] = {
 
 
 class Output(NamedTuple):
-    """What a stack returns for a union."""
+    """The result of a stack for a union."""
 
     logits: Tensor
-    """[R, B, outputs]."""
+    """The logits [R, B, outputs]."""
     num_nodes: list[Tensor]
-    """Nodes of each replica after each pooling layer [R]."""
+    """The number of nodes of each replica [R], after each pooling layer."""
     needed: list[Tensor]
-    """Nodes and edges after each edge pooling layer [2], for comparison with its capacity."""
+    """The numbers of nodes and edges [2] after each edge pooling layer, for comparison with its capacity."""
 
 
 class _Stack(Module):
-    """Base of both kinds of stack: the settings of each network, and the conversion back to single networks."""
+    """Base class of both kinds of stack: holds the settings of each network, and converts back to single networks."""
 
     dropout: Tensor
 
@@ -58,12 +58,12 @@ class _Stack(Module):
         self.register_buffer("dropout", torch.tensor(dropout), persistent=False)
 
     def key(self, union: Union, site: int) -> Tensor | None:
-        """The random keys of a layer, or None when it drops nothing."""
+        """The random keys of the layer at position `site`, or None if there is no dropout."""
         return ops.fold(union.key, site) if self.training and self.drops and union.key is not None else None
 
     def check(self, x: Tensor, union: Union) -> None:
-        """Features, union and networks must fit together. The contents of a union are not checked: take it from
-        :meth:`~compool.replicas.Graphs.union`.
+        """Require that features, union and networks fit together. The content of a union is not checked: it must come
+        from :meth:`~compool.replicas.Graphs.union`.
         """
         width = self.settings[0].in_channels
         if union.replicas != len(self.settings):
@@ -81,7 +81,7 @@ class _Stack(Module):
                 raise ValueError(f"columns must lie in 0..{width - 1}, got {low if low < 0 else high}")
 
     def single(self, replica: int) -> Module:
-        """The network of one replica, for PyG's inputs, in evaluation mode."""
+        """The network of one replica, with PyG's inputs, in evaluation mode."""
         if not 0 <= replica < len(self.settings):
             raise IndexError(f"the stack has replicas 0..{len(self.settings) - 1}, got {replica}")
         tensors = {name: tensor[replica].detach().cpu().clone() for name, tensor in self.state_dict().items()}
@@ -92,7 +92,7 @@ class _Stack(Module):
 
 
 class NetworkStack(_Stack):
-    """R of :class:`compool.nn.Network`, which may differ in dropout and threshold.
+    """R networks :class:`compool.nn.Network`, which may differ in dropout and threshold.
 
     Example:
         >>> from compool import nn
@@ -114,7 +114,7 @@ class NetworkStack(_Stack):
         self.layers = ModuleList(_STACKED[letter](column) for letter, column in zip(self.letters, columns, strict=True))
 
     def forward(self, x: Tensor, union: Union) -> Output:
-        """The logits of each graph, from the features [N, d], or the columns of one-hot features [N]."""
+        """The logits of each graph, given features [N, d] or the columns of one-hot features [N]."""
         self.check(x, union)
         num_nodes, needed, levels = list[Tensor](), list[Tensor](), list[Tensor]()
         last = len(self.layers) - 1
@@ -144,7 +144,7 @@ class NetworkStack(_Stack):
 
 
 class GINStack(_Stack):
-    """R of :class:`compool.nn.GIN`, which may differ in dropout."""
+    """R networks :class:`compool.nn.GIN`, which may differ in dropout."""
 
     def __init__(self, networks: Sequence[Any]) -> None:
         super().__init__(networks)
@@ -157,7 +157,7 @@ class GINStack(_Stack):
         self.predictions = ModuleList(map(layers.StackedLinear, predictions))
 
     def forward(self, x: Tensor, union: Union) -> Output:
-        """The logits of each graph, from the features [N, d], or the columns of one-hot features [N]."""
+        """The logits of each graph, given features [N, d] or the columns of one-hot features [N]."""
         self.check(x, union)
         levels = [x]
         for conv, norm in zip(self.convs, self.norms, strict=True):
@@ -169,9 +169,9 @@ class GINStack(_Stack):
         return Output(torch.stack(logits).sum(0), [], [])
 
     def _predict(self, predict: layers.StackedLinear, x: Tensor, union: Union, site: int) -> Tensor:
-        if x.dim() == 1 and self.readout in ("max", "saturating"):  # these are not linear
+        if x.dim() == 1 and self.readout in ("max", "saturating"):  # these readouts are not linear
             x = F.one_hot(x, self.settings[0].in_channels).to(predict.weight.dtype)
-        if x.dim() == 1:  # one-hot: look up, then read out
+        if x.dim() == 1:  # one-hot: look up rows of the weight, then read out
             logits = readout(multiply(x, predict.weight, union), union, self.readout)
             logits = logits + cast(Tensor, predict.bias).unsqueeze(1)
         else:
@@ -184,10 +184,10 @@ class GINStack(_Stack):
 
 
 def stack(networks: Sequence[Any]) -> NetworkStack | GINStack:
-    """R networks of the same kind as one network on unions of R replicas.
+    """Combine R networks of the same kind into one network on unions of R replicas.
 
     Args:
-        networks: of :class:`compool.nn.Network` or :class:`compool.nn.GIN`, or only their parameters:
+        networks: all :class:`compool.nn.Network` or all :class:`compool.nn.GIN`; or only their parameters, from
             :func:`compool.replicas.initial.draw_parameters`.
 
     Example:

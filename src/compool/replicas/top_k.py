@@ -1,4 +1,4 @@
-"""Stacked layers that keep the nodes of the highest scores: see `pooling`."""
+"""Stacked layers that keep the nodes with the highest scores: see `pooling`."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -14,20 +14,20 @@ from compool.replicas.union import Union
 
 
 class _Select(Module):
-    """The scores of R of PyG's ``SelectTopK``: a projection on a unit vector."""
+    """R modules ``SelectTopK`` of PyG: scores nodes by projection onto a unit vector."""
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
         self.weight = stacked(layer.weight for layer in layers)
 
     def forward(self, x: Tensor, union: Union) -> Tensor:
-        """[N, d] to [N]."""
+        """Map features [N, d] to scores [N]."""
         direction = self.weight / self.weight.norm(dim=2, keepdim=True)
         return multiply(x, direction, union).squeeze(1).tanh()
 
 
 class StackedTopKPooling(Module):
-    """R of :class:`torch_geometric.nn.TopKPooling`; nodes stay in order, and of equal scores the first are kept."""
+    """R layers :class:`torch_geometric.nn.TopKPooling`; nodes stay in order, and ties keep the first nodes."""
 
     def __init__(self, layers: Sequence[Any]) -> None:
         super().__init__()
@@ -45,18 +45,18 @@ class StackedTopKPooling(Module):
         return cast(Tensor, self.select(x, union))
 
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
-        """The features of the nodes that are kept, times their scores, and their union; nothing is random."""
+        """The features of the kept nodes, times their scores, and their union; `key` is not used."""
         score, graphs = self.score(x, union), union.graph_ptr.size(0) - 1
         max_nodes = int(self.ratio * 1.000001 * x.size(0)) + graphs + 1 if self.ratio < 1 else int(self.ratio) * graphs
         return _induced(x, score, union, _highest(score.detach(), union, self.ratio), max_nodes)
 
 
 class StackedSAGPooling(StackedTopKPooling):
-    """R of :class:`torch_geometric.nn.SAGPooling` with a ``GraphConv``."""
+    """R layers :class:`torch_geometric.nn.SAGPooling` with a ``GraphConv``."""
 
     def __init__(self, layers: Sequence[Any]) -> None:
         Module.__init__(self)
-        if not hasattr(layers[0].gnn, "lin_rel"):  # of PyG's GraphConv, and of its parameters in `initial`
+        if not hasattr(layers[0].gnn, "lin_rel"):  # PyG's GraphConv has it, and so do its parameters in `initial`
             raise ValueError(f"SAGPooling must have GNN=GraphConv, got {type(layers[0].gnn).__name__}")
         names = ("lin_rel", "lin_root")
         self.gnn = torch.nn.ModuleDict(
@@ -66,14 +66,14 @@ class StackedSAGPooling(StackedTopKPooling):
 
     def score(self, x: Tensor, union: Union) -> Tensor:
         """The score of each node [N]."""
-        others, own = (cast(StackedLinear, self.gnn[name]) for name in ("lin_rel", "lin_root"))
-        both = multiply(x, torch.cat([others.weight, own.weight], 1), union)
+        neighbour, own = (cast(StackedLinear, self.gnn[name]) for name in ("lin_rel", "lin_root"))
+        both = multiply(x, torch.cat([neighbour.weight, own.weight], 1), union)
         attention = kernels.propagate(both[:, :1].contiguous(), union.row_ptr, union.edge_index[1]) + both[:, 1:]
-        return cast(Tensor, self.select(add(attention, cast(Tensor, others.bias), union), union))
+        return cast(Tensor, self.select(add(attention, cast(Tensor, neighbour.bias), union), union))
 
 
 def _highest(score: Tensor, union: Union, ratio: float) -> Tensor:
-    """Mask [N] of the nodes with the highest scores: `ratio` of each graph, rounded up; from 1 on, that many nodes."""
+    """Mask [N] of the highest-scoring nodes of each graph: a share `ratio`, rounded up, or from 1 on `ratio` nodes."""
     zeros = score.new_zeros(score.size(0), dtype=torch.long)
     graph = torch.searchsorted(union.graph_ptr, torch.arange(score.size(0), device=score.device), right=True) - 1
     order = score.argsort(descending=True, stable=True)
@@ -87,7 +87,7 @@ def _highest(score: Tensor, union: Union, ratio: float) -> Tensor:
 
 
 def _induced(x: Tensor, score: Tensor, union: Union, keep: Tensor, max_nodes: int) -> tuple[Tensor, Union]:
-    """Features, times scores, and union of the nodes in the mask `keep` [N], in order; at most `max_nodes`."""
+    """The features, times scores, and the union of the nodes in the mask `keep` [N], in order; at most `max_nodes`."""
     num_nodes, (source, target) = keep.size(0), union.edge_index.long()
     new_id = torch.cumsum(keep, 0) - 1
     stays = keep[source] & keep[target]
@@ -97,7 +97,7 @@ def _induced(x: Tensor, score: Tensor, union: Union, keep: Tensor, max_nodes: in
         to = torch.where(keep, new_id, capacity)
         nodes = torch.arange(num_nodes, device=x.device)
         first = new_id.new_full((capacity + 1,), num_nodes).index_copy(0, to, nodes)[:-1]
-        filler = torch.arange(capacity, device=x.device)  # padding reads rows all over `x`, times zero
+        filler = torch.arange(capacity, device=x.device)  # padding reads rows spread over `x`, times zero
         member = torch.where(first < num_nodes, first, filler)
         weight = torch.where(first < num_nodes, score.index_select(0, member), 0)
     else:

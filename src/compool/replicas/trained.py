@@ -1,4 +1,4 @@
-"""The result of a training, epoch by epoch, and how an interrupted one resumes."""
+"""The result of a training, updated in each epoch, and the state to resume an interrupted one."""
 
 import logging
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from compool.replicas.learner import Learner
 from compool.replicas.single import SingleLearner
 
 _log = logging.getLogger(__name__)
-BEST_FIELDS = ("epoch", "validation", "test", "improved")  # fields of Trained that epochs change
+BEST_FIELDS = ("epoch", "validation", "test", "improved")  # fields of Trained that describe the best epoch
 
 
 @dataclass
 class Curves:
-    """What was measured in each epoch: one row per epoch, one column per replica."""
+    """Losses and metrics of each epoch: one row per epoch, one column per replica."""
 
     loss: list[Tensor] = field(default_factory=list)
     validation: list[Tensor] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Trained:
     failed: Tensor
     """Mask [R] of the replicas that were stopped because their loss or weights were no longer finite."""
     epoch: Tensor
-    """The epoch, from 1, with the best validation metric, the later of equals [R]; -1 if there is none."""
+    """The epoch, from 1, with the best validation metric, on ties the latest [R]; -1 if there is none."""
     validation: Tensor
     """The validation metric of that epoch [R]."""
     test: Tensor
@@ -46,9 +46,9 @@ class Trained:
     weights: dict[str, Tensor] = field(default_factory=dict)
     """The parameters and buffers of each network at that epoch, by name [R, *]."""
     logits: dict[str, Tensor] = field(default_factory=dict)
-    """What each network returned at that epoch for the validation and test graphs, padded [R, n, outputs]."""
+    """The outputs of each network at that epoch for the validation and test graphs, padded [R, n, outputs]."""
     num_repeated: int = 0
-    """How many epochs were repeated: see :class:`~compool.replicas.learner.CapturedStep`."""
+    """The number of repeated epochs: see :class:`~compool.replicas.learner.CapturedStep`."""
 
 
 def record_epoch(
@@ -61,7 +61,7 @@ def record_epoch(
     higher: bool,
     stopped: Tensor,
 ) -> None:
-    """Record an epoch, and update the best one. Replicas that have stopped have no numbers any more."""
+    """Record an epoch, and update the best one. The values of failed or stopped replicas become NaN."""
     metric, failed = validation.metric, best.failed | stopped
     rows = {"loss": loss, "validation": metric, "validation_loss": validation.loss, "test": test.metric}
     for name, values in rows.items():
@@ -81,20 +81,20 @@ def record_epoch(
 
 
 def num_epochs(trained: Trained, replica: int, patience: int) -> int:
-    """How many epochs a replica took part in."""
+    """The number of epochs for which a replica was trained."""
     epochs = len(trained.curves.loss)
     return min(epochs, max(int(trained.improved[replica]), 0) + patience) if patience else epochs
 
 
 def stopped_replicas(best: Trained, epoch: int, patience: int) -> Tensor:
-    """Which replicas take no part in an epoch any more, as they did not improve for `patience` epochs; mask [R]."""
+    """Mask [R] of the replicas that have stopped before an epoch because they did not improve for `patience` epochs."""
     if not patience:
         return torch.zeros_like(best.failed)
     return epoch - 1 - best.improved.clamp(min=0) >= patience
 
 
 def saved_state(learner: Learner | SingleLearner, best: Trained) -> dict[str, Tensor]:
-    """Everything that is needed to resume after an epoch."""
+    """All tensors that are needed to resume after an epoch."""
     saved = {f"state.{index}": tensor for index, tensor in enumerate(learner.state)}
     saved |= {f"best.{name}": getattr(best, name) for name in BEST_FIELDS}
     saved |= {f"weights.{name}": tensor for name, tensor in best.weights.items()}
@@ -104,7 +104,7 @@ def saved_state(learner: Learner | SingleLearner, best: Trained) -> dict[str, Te
 
 
 def resume(learner: Learner | SingleLearner, best: Trained, saved: Mapping[str, Tensor]) -> int:
-    """Restore what was saved. Returns the number of completed epochs, 0 if the saved state does not fit."""
+    """Restore a saved state. Returns the number of completed epochs, or 0 if the saved state does not fit."""
     state = learner.state
     wanted = {f"state.{index}": tensor for index, tensor in enumerate(state)}
     wanted |= {f"best.{name}": best.epoch for name in BEST_FIELDS}

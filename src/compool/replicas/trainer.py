@@ -1,4 +1,4 @@
-"""Train a stack of networks, each replica on its own split, with its own random stream."""
+"""Train a stack of networks, each replica on its own split and with its own random stream."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -30,10 +30,10 @@ class TrainingSettings(NamedTuple):
 
     epochs: int
     batch: int
-    """Graphs of each replica in a step."""
+    """The number of graphs per replica in each step."""
     lr: Tensor
     halve: int
-    """The learning rate is halved after every `halve` epochs, or as `schedule` says."""
+    """The number of epochs after which the learning rate is halved; its meaning depends on `schedule`."""
     weight_decay: Tensor
     optimizer: str = "adamw"
     """``"adamw"``, ``"adam"`` or ``"sgd"``."""
@@ -42,19 +42,19 @@ class TrainingSettings(NamedTuple):
     loss: str = "cross_entropy"
     """See :class:`~compool.replicas.losses.Loss`."""
     balanced: bool = False
-    """Whether each class counts as much as the others in the loss."""
+    """Whether all classes have equal influence on the loss."""
     score: Callable[[Tensor, Tensor], float] | None = None
-    """The metric that picks the epoch, of logits [n, outputs] and targets; by default the accuracy."""
+    """The metric that picks the epoch, a function of logits [n, outputs] and targets; by default the accuracy."""
     higher: bool = True
-    """Whether more of it is better."""
+    """Whether a higher `score` is better."""
     schedule: str = "halving"
     """See :func:`~compool.replicas.schedules.factors`; or ``"plateau"``."""
     momentum: float = 0.9
-    """Of SGD."""
+    """The momentum of SGD."""
     clip: float = 0.0
-    """The largest norm of a replica's gradient; 0: any."""
+    """The maximum norm of a replica's gradient; 0 for no limit."""
     patience: int = 0
-    """A replica stops after this many epochs without a better validation metric; 0: never."""
+    """A replica stops after this many epochs without a better validation metric; 0 for never."""
 
 
 def train(
@@ -69,18 +69,19 @@ def train(
 ) -> Trained:
     """Train R networks at once.
 
-    The order of the graphs of replica r and its dropout depend only on ``keys[r]``: training it alone or together with
-    others gives the same result.
+    The order of replica r's graphs and its dropout depend only on ``keys[r]``: training it alone or together with other
+    replicas gives the same result.
 
     Args:
-        stack: the networks, as initialised.
+        stack: the networks with their initial parameters.
         graphs: the data set.
         splits: the split of each replica.
         keys: the random key of each replica, int64 [R].
-        settings: epochs, batch size and the like.
+        settings: number of epochs, batch size and so on.
         on_epoch: called after each epoch with its number and the curves so far.
-        start: resume from here: what `save` was given by a training with the same arguments.
-        save: called after each epoch but the last with its number and a function that makes a `start` of it.
+        start: the state to resume from, which `save` got from a training with the same arguments.
+        save: called after each epoch except the last with its number and a function that returns the state to resume
+            from.
     """
     learner = Learner(
         stack,
@@ -100,7 +101,7 @@ def _optimizer(stack: NetworkStack | GINStack, settings: TrainingSettings) -> St
 
 
 def loss_of(graphs: Graphs, splits: Sequence[Split], settings: TrainingSettings, num_classes: int) -> Loss:
-    """The loss of a training."""
+    """The loss of a training with these settings."""
     if not settings.balanced:
         return Loss(settings.loss)
     train_ids = _padded([split.train for split in splits], graphs.y.device)
@@ -138,9 +139,9 @@ def train_learner(
     weights = {name: tensor.clone() for name, tensor in learner.weights.items()}
     best = Trained(Curves(), learner.failed, none, worst, none, none, weights)
     num_graphs = (train_ids >= 0).sum(1).clamp(min=1)
-    done = resume(learner, best, start) if start else 0
+    completed = resume(learner, best, start) if start else 0
     rates = factors(settings.schedule, settings.epochs, settings.halve)
-    for epoch in range(done + 1, settings.epochs + 1):
+    for epoch in range(completed + 1, settings.epochs + 1):
         stopped = stopped_replicas(best, epoch, settings.patience)
         if settings.patience and bool((stopped | learner.failed).all()):
             break
@@ -154,7 +155,7 @@ def train_learner(
             if any(captured.after for captured in captured_steps)
             else []
         )
-        while True:  # usually once
+        while True:  # repeats an epoch if the capacity did not suffice
             for captured in captured_steps:
                 captured.needed.zero_()
             for ids in _ordered(train_ids, keys, epoch, settings).split(settings.batch, dim=1):
@@ -183,13 +184,13 @@ def train_learner(
 
 
 def _can_capture(stack: NetworkStack | GINStack, graphs: Graphs) -> bool:
-    """Whether a step can be a CUDA graph: it needs the kernels that copy nothing to the host."""
+    """Whether a step can be captured as a CUDA graph: it needs the kernels that copy nothing to the host."""
     needs_reference = torch.are_deterministic_algorithms_enabled() or next(stack.parameters()).dtype != torch.float32
     return graphs.y.is_cuda and has_kernels(graphs.y) and not needs_reference
 
 
 def _step_capacity(graphs: Graphs, ids: Tensor, keys: Tensor, settings: TrainingSettings) -> Capacity:
-    """The capacity for the largest step of the whole training: no batch is ever too large."""
+    """The capacity for the largest step of the whole training, so that every batch fits."""
     epochs = range(1, 1 + (settings.epochs if settings.shuffle else 1))
     capacities = [graphs.capacity(_parts(_ordered(ids, keys, epoch, settings), settings.batch)) for epoch in epochs]
     return Capacity(max(capacity.nodes for capacity in capacities), max(capacity.edges for capacity in capacities))
@@ -201,23 +202,23 @@ def _ordered(ids: Tensor, keys: Tensor, epoch: int, settings: TrainingSettings) 
 
 
 def _padded_to_multiple(ids: Tensor, size: int) -> Tensor:
-    """Lists [R, n], padded with −1 to a multiple of `size`."""
+    """Pad lists [R, n] with −1 to a multiple of `size`."""
     return F.pad(ids, (0, -ids.size(1) % size), value=-1)
 
 
 def _parts(ids: Tensor, size: int) -> Tensor:
-    """[R, n] to [n / size, R, size]."""
+    """Split lists [R, n] into parts [n / size, R, size]."""
     return ids.view(ids.size(0), -1, size).transpose(0, 1)
 
 
 def _padded(parts: Sequence[object], device: torch.device) -> Tensor:
-    """Lists of graphs as one matrix [R, longest], with −1 where a list is shorter."""
+    """Lists of graphs as one matrix [R, longest], padded with −1."""
     rows = [torch.as_tensor(part, dtype=torch.long) for part in parts]
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1).to(device)
 
 
 def _shuffled(ids: Tensor, keys: Tensor) -> Tensor:
-    """Each row in a random order by its key; −1 stays at the end."""
+    """Shuffle each row by its key; −1 stays at the end."""
     columns = torch.arange(ids.size(1), device=ids.device)
     random = fold(keys.unsqueeze(1), columns) >> 1  # below 2⁶²
     order = random.masked_fill(ids < 0, torch.iinfo(torch.long).max).argsort(dim=1, stable=True)

@@ -24,32 +24,33 @@ class Union:
     """The batches of R replicas, B graphs each, as one undirected graph: nodes sorted by replica, then by graph."""
 
     edge_index: Tensor
-    """Edges [2, E], both directions, sorted, each once."""
+    """Edges [2, E], both directions, sorted, without repeats."""
     row_ptr: Tensor
     """Node i has the edges row_ptr[i] to row_ptr[i + 1]; [N + 1]."""
     graph_ptr: Tensor
     """Graph g has the nodes graph_ptr[g] to graph_ptr[g + 1]; [R · B + 1]. A graph may have none."""
     replicas: int
-    """R."""
+    """The number of replicas, R."""
     key: Tensor | None = None
-    """The random key of each replica for this step, int64 [R]; None: nothing is random."""
+    """The random key of each replica for this step, int64 [R]; None for no randomness."""
     looped: bool = False
     """Whether edges may be self-loops."""
     largest: int | None = None
-    """No graph has more nodes; None: not known."""
+    """The maximum number of nodes per graph; None if it is not known."""
     padded: bool = False
-    """Whether the union is padded: nodes of no replica, without edges, at the end, and (0, 0) after the edges.
+    """Whether the union is padded: nodes without replica and edges at the end, and (0, 0) after the edges.
 
-    Then no size depends on the graphs, and nothing has to be copied to the host.
+    Sizes then do not depend on the graphs, and nothing has to be copied to the host.
     """
     after: "tuple[Capacity, ...]" = ()
     """The capacity after each remaining edge pooling layer; if empty, that of the union itself."""
     needed: Tensor | None = None
-    """Nodes and edges after the last layer, if that was edge pooling [2]. Beyond its capacity, results are wrong."""
+    """The numbers of nodes and edges [2] after the last layer if it was edge pooling. Results are wrong if they exceed
+    its capacity."""
 
     @property
     def num_nodes(self) -> int:
-        """Nodes of all replicas together, padding included; N."""
+        """The number of nodes of all replicas, including padding; N."""
         return self.row_ptr.size(0) - 1
 
     @cached_property
@@ -84,12 +85,12 @@ class Union:
 
     @property
     def is_edge(self) -> Tensor:
-        """Mask [E] of what is not padding."""
+        """Mask [E] of the edges that are not padding."""
         return torch.arange(self.edge_index.size(1), device=self.row_ptr.device) < self.row_ptr[-1]
 
     @property
     def counted(self) -> Tensor:
-        """Mask [E] of what is neither padding nor a self-loop."""
+        """Mask [E] of the edges that are neither padding nor self-loops."""
         differs = self.edge_index[0] != self.edge_index[1]
         return self.is_edge & differs if self.padded else differs
 
@@ -99,7 +100,7 @@ class Union:
         return self.row_ptr.diff()
 
     def coarse(self, edge_index: Tensor, first: Tensor, looped: bool = False, row_ptr: Tensor | None = None) -> "Union":
-        """The union after pooling: its edges, and the first member of each supernode [K], ascending."""
+        """The union after pooling, given its edges and the first member of each supernode [K], ascending."""
         return replace(
             self,
             edge_index=edge_index,
@@ -110,7 +111,7 @@ class Union:
         )
 
     def trimmed(self) -> "Union":
-        """Trim the union to the first capacity in `after`. What lies beyond is lost: no pointer leads there."""
+        """Trim the union to the first capacity in `after`. Nodes and edges beyond it are lost; pointers are clamped."""
         needed = torch.stack([self.graph_ptr[-1], self.row_ptr[-1]])
         if not self.after:
             return replace(self, needed=needed)
@@ -126,20 +127,20 @@ class Union:
 
 
 class Capacity(NamedTuple):
-    """The nodes and edges that a padded union has."""
+    """The numbers of nodes and edges of a padded union."""
 
     nodes: int
     edges: int
 
 
 class Graphs:
-    """A set of graphs and its features on a device, from which unions are made.
+    """A set of graphs and its features on a device, which makes unions of batches.
 
     Args:
         graphs: the set, a list of :class:`torch_geometric.data.Data`, or any dataset of PyG.
-        features: of its nodes; by default what :func:`compool.data.features` chooses.
-        device: where the arrays are kept.
-        dtype: of features that are not one-hot.
+        features: node features; by default those that :func:`compool.data.features` chooses.
+        device: the device that holds the arrays.
+        dtype: dtype of features that are not one-hot.
 
     Example:
         >>> from compool.data import communities, features
@@ -177,9 +178,9 @@ class Graphs:
         self.x = torch.cat([x, torch.zeros_like(x[:1])])
         """Features [N + 1, F], or the columns of one-hot features [N + 1]; zeros in the last row."""
         self.edge_index = to_device(graphs.edge_index)
-        """Edges [2, E], numbered within their graph, sorted."""
+        """Edges [2, E], sorted, with nodes numbered within their graph."""
         self.largest = int(np.diff(graphs.node_ptr).max(initial=1))
-        """No graph has more nodes."""
+        """The maximum number of nodes per graph."""
         shift = torch.repeat_interleave(self.node_ptr[:-1], self.edge_ptr.diff())
         self.row_ptr = _row_ptr(self.edge_index[0] + shift, graphs.num_nodes)
         """Node i has the edges row_ptr[i] to row_ptr[i + 1]; [N + 1]."""
@@ -189,7 +190,7 @@ class Graphs:
 
     @cached_property
     def edge_attr(self) -> Tensor | None:
-        """Features of all edges [E, D], or None if edges have none; made when first used."""
+        """Features of all edges [E, D], or None if edges have none; computed on first use."""
         if not self._edge_features:
             return None
         everything = slice(0, self.edge_index.size(1))
@@ -211,7 +212,7 @@ class Graphs:
         return shift + torch.arange(len(shift), device=shift.device)
 
     def capacity(self, graphs: Tensor) -> Capacity:
-        """The capacity that the largest of some steps [steps, R, B] needs; −1 stands for no graph."""
+        """The capacity that suffices for all steps [steps, R, B]; −1 means no graph."""
         totals = [segment_sizes(ptr, graphs).sum((1, 2)).amax() for ptr in (self.node_ptr, self.edge_ptr)]
         return Capacity(*torch.stack(totals).tolist())
 
@@ -222,13 +223,13 @@ class Graphs:
         capacity: Capacity | None = None,
         after: tuple[Capacity, ...] = (),
     ) -> tuple[Tensor, Union]:
-        """The features and the union of the graphs [R, B] of R replicas; −1 stands for no graph.
+        """The features and the union of the graphs of R replicas.
 
         Args:
-            graphs: which graphs [R, B].
-            key: each replica's random key for this step, int64 [R].
-            capacity: pad the union to this size, which must suffice: see :meth:`capacity`.
-            after: the capacity after each edge pooling layer, which may not suffice: see `Union.needed`.
+            graphs: the graphs of each replica [R, B]; −1 means no graph.
+            key: the random key of each replica for this step, int64 [R].
+            capacity: the size to which the union is padded; must suffice: see :meth:`capacity`.
+            after: the capacity after each edge pooling layer; may not suffice: see `Union.needed`.
         """
         if capacity is None or graphs.device.type == "cpu":  # else nothing may be copied to the host
             self._check(graphs, key)
@@ -238,7 +239,7 @@ class Graphs:
         return self.x[node], Union(*known, largest=self.largest, padded=capacity is not None, after=after)
 
     def _check(self, graphs: Tensor, key: Tensor | None) -> None:
-        """No index reaches a kernel unchecked."""
+        """Check graphs and keys, so that no kernel gets an index out of range."""
         if graphs.dim() != 2 or graphs.dtype != torch.long or graphs.size(0) < 1:
             given = f"{graphs.dtype} {list(graphs.shape)}"
             raise ValueError(f"graphs must be int64 [replicas, graphs], of at least one replica; got {given}")
@@ -252,7 +253,7 @@ class Graphs:
 
 
 def _row_ptr(index: Tensor, size: int) -> Tensor:
-    """Where each of `size` values begins in a sorted vector [size + 1]."""
+    """The start of each of `size` values in the sorted vector `index` [size + 1]."""
     return torch._convert_indices_from_coo_to_csr(index, size, out_int32=index.dtype != torch.int64)
 
 

@@ -1,7 +1,6 @@
-"""CPU kernels with numba: what `_torch` computes, in a pass or two over the data.
+"""CPU kernels with numba: the same results as `_torch`, in one or two passes over the data.
 
-The loops compile when first used and are cached on disk. Half precision is computed in float32 and rounded once, at the
-end.
+Loops are compiled on first use and cached on disk. Half precision is computed in float32 and rounded once, at the end.
 """
 
 from functools import partial

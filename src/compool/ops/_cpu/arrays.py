@@ -1,4 +1,4 @@
-"""Tensors as the arrays that loops take."""
+"""Tensors as numpy arrays for the loops."""
 
 import numpy as np
 import torch
@@ -7,14 +7,14 @@ from torch import Tensor
 
 
 def ready(t: Tensor) -> Tensor:
-    """Contiguous and in the precision that the loops compute in."""
+    """The tensor, contiguous and in a precision that the loops support: float32 or float64."""
     return t.contiguous() if t.dtype in (torch.float32, torch.float64) else t.float().contiguous()
 
 
 def empty_like(t: Tensor, rows: int) -> Tensor:
-    """An uninitialised tensor with the dtype and columns of `t`.
+    """An uninitialised tensor with this many rows and the dtype and columns of `t`.
 
-    Allocated by numpy, which asks for huge pages: page faults took half the time of a large batch without.
+    Allocated by numpy, which requests huge pages: without them, page faults took half the time of a large batch.
     """
     return torch.from_numpy(np.empty((rows, *t.shape[1:]), t.numpy().dtype))
 

@@ -1,4 +1,4 @@
-"""Budgets: every function equals its namesake in `_torch_budget`."""
+"""Budgets. Every function is equivalent to its namesake in `_torch_budget`."""
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from compool.ops._torch_budget import least
 
 
 def top(edge_score: Tensor, edge_index: Tensor, candidate: Tensor, batch: Tensor | None, quantile: float) -> Tensor:
-    """An edge merges if it scores above as many lowest scores of its graph as the quantile says."""
+    """The edges [E] that score above the lowest scores of their graph, whose number the quantile gives."""
     num_nodes = int(edge_index.max()) + 1 if batch is None and edge_index.numel() else 0
     source, score, mask = ends_of(edge_index)[0], edge_score.contiguous().numpy(), candidate.contiguous().numpy()
     graph, _ = _graphs(batch, num_nodes if batch is None else batch.numel())
@@ -54,7 +54,7 @@ def capped_forest(edge_score: Tensor, edge_index: Tensor, candidate: Tensor, num
 
 
 def _graphs(batch: Tensor | None, num_nodes: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first node of each node's graph, which stands for the graph, and there how many nodes it has."""
+    """The first node of each node's graph [N], which represents the graph; and at this node the graph's size [N]."""
     graph, size = np.empty(num_nodes, np.int64), np.zeros(num_nodes, np.int64)
     loops.graphs(np.empty(0, np.int64) if batch is None else batch.contiguous().numpy(), graph, size)
     return graph, size

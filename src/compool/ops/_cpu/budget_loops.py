@@ -1,13 +1,13 @@
-"""The loops of budgets: see `loops`. The first node of a graph stands for the graph."""
+"""The loops for budgets: see `loops`. The first node of a graph represents the graph."""
 
 from compool.ops._cpu.loops import exact, fast, find
 
 
 @fast
 def graphs(batch, graph, size):
-    """The graph of each node, and at each graph how many nodes it has; without a batch, there is one graph.
+    """The graph of each node, and the number of nodes of each graph; with an empty batch, there is one graph.
 
-    `size` comes in as zeros.
+    `size` is initially zero.
     """
     for u in range(graph.size):
         starts = u == 0 or (batch.size > 0 and batch[u] != batch[u - 1])
@@ -17,20 +17,20 @@ def graphs(batch, graph, size):
 
 @fast
 def keep_highest(edges, source, score, graph, allowed, kept, last):
-    """Keep as many of a forest's edges, highest first, as each graph is `allowed` to, which counts down; `last` is the
-    score of the last of them.
+    """Keep the highest edges of a forest, as many as are `allowed` per graph, which counts down. `last` is set to the
+    score of the last edge kept in each graph.
     """
     for e in edges:
-        home = graph[source[e]]
-        if allowed[home] > 0:
-            allowed[home] -= 1
-            last[home] = score[e]
+        edge_graph = graph[source[e]]
+        if allowed[edge_graph] > 0:
+            allowed[edge_graph] -= 1
+            last[edge_graph] = score[e]
             kept[e] = True
 
 
 @exact
 def merge_inside(source, target, score, counted, cluster, graph, last, merged):
-    """Which edges that count are inside a cluster, and score as much as the last of their graph."""
+    """The counted edges that lie inside a cluster and score at least as much as the last kept edge of their graph."""
     for e in range(source.size):
         u, v = source[e], target[e]
         merged[e] = counted[e] & (cluster[u] == cluster[v]) & (score[e] >= last[graph[u]])
@@ -38,34 +38,36 @@ def merge_inside(source, target, score, counted, cluster, graph, last, merged):
 
 @fast
 def count_edges(source, candidate, graph, size):
-    """How many candidates each graph has; `size` comes in as zeros."""
+    """The number of candidates in each graph; `size` is initially zero."""
     for e in range(source.size):
         size[graph[source[e]]] += candidate[e]
 
 
 @exact
 def lowest(order, source, score, candidate, graph, num_lowest, limit):
-    """The highest of the `num_lowest` lowest scores of each graph, which counts down, from the order of scores."""
+    """The highest of the `num_lowest` lowest scores of each graph. `order` sorts scores, highest first; `num_lowest`
+    counts down.
+    """
     for i in range(order.size - 1, -1, -1):
         e = order[i]
         if candidate[e]:
-            home = graph[source[e]]
-            num_lowest[home] -= 1
-            if num_lowest[home] == 0:
-                limit[home] = score[e]
+            edge_graph = graph[source[e]]
+            num_lowest[edge_graph] -= 1
+            if num_lowest[edge_graph] == 0:
+                limit[edge_graph] = score[e]
 
 
 @exact
 def merge_above(source, score, candidate, graph, num_lowest, limit, merged):
-    """Which candidates score above the limit of their graph; there is none where `num_lowest` was 0."""
+    """The candidates that score above the limit of their graph; a graph whose `num_lowest` is 0 has no limit."""
     for e in range(source.size):
-        home = graph[source[e]]
-        merged[e] = candidate[e] & ((num_lowest[home] == 0) | (score[e] > limit[home]))
+        edge_graph = graph[source[e]]
+        merged[e] = candidate[e] & ((num_lowest[edge_graph] == 0) | (score[e] > limit[edge_graph]))
 
 
 @fast
 def kruskal(order, source, target, candidate, max_size, parent, size, accepted):
-    """`size` holds at roots."""
+    """Accept edges in order unless a component would exceed `max_size` nodes; `size` is valid at roots only."""
     for e in order:
         if not candidate[e]:
             continue

@@ -1,4 +1,4 @@
-"""Maximum spanning forests, by Borůvka's rounds."""
+"""Maximum spanning forests, by Borůvka's algorithm."""
 
 import numpy as np
 import torch
@@ -12,8 +12,8 @@ from compool.ops._cpu.sort import ascending, order_key
 
 
 def forest(weight: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nodes: int) -> Tensor:
-    """In each round every component takes its best edge; then edges inside components are dropped, and the others
-    connect the new components.
+    """In each round, every component chooses its best edge; then edges inside the new components are dropped, and the
+    rest are relabelled.
     """
     check_forest_size(weight.numel(), num_nodes)
     check_range(edge_index, num_nodes)
@@ -38,7 +38,7 @@ def forest(weight: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nod
 
 
 def _short_key(weight: Tensor) -> NDArray[np.int32]:
-    """`order_key` in 32 bits; those of weights that need 64 are their ranks."""
+    """`order_key` in 32 bits; keys that need 64 bits are replaced by their ranks."""
     if weight.dtype == torch.int64 and weight.numel():
         low, high = (int(end) for end in weight.aminmax())
         weight = weight.int() if low >= -(2**31) and high < 2**31 else weight

@@ -1,16 +1,16 @@
-"""The loops of spanning forests, of their hierarchy, and of the sort by weight: see `loops`."""
+"""The loops for spanning forests, their hierarchy, and the sort by weight: see `loops`."""
 
 import numpy as np
 
 from compool.ops._cpu.loops import exact, fast, find
 
-NONE = np.int64(2**63 - 1)  # no edge is offered
+NONE = np.int64(2**63 - 1)  # no best edge yet
 
 
 @fast
 def offer(source, target, mask, key, best):
-    """The `best` edge of each node: the least key, of equal ones the first. Keys are in no order that a branch on them
-    could predict, so there is none.
+    """The `best` edge of each node: the least key; ties go to the first edge. There is no branch on keys, because it
+    would be unpredictable.
     """
     for e in range(source.size):
         u, v = source[e], target[e]
@@ -21,7 +21,9 @@ def offer(source, target, mask, key, best):
 
 @fast
 def hook(source, target, position, best, parent, chosen):
-    """Choose the best edge of each part, and unite its ends. Without positions, edges are where they always were."""
+    """Choose the best edge of each part, and unite its ends. `position` holds the original positions of edges; it is
+    empty in the first round.
+    """
     for mine in best:
         if mine != NONE:
             i = mine & 0xFFFFFFFF
@@ -33,7 +35,7 @@ def hook(source, target, position, best, parent, chosen):
 
 @fast
 def relabel(parent, label, best):
-    """Number the parts, whose roots are their smallest members; all are again by themselves, without a best edge."""
+    """Number the parts, whose roots are their smallest members, and reset `parent` and `best` for the next round."""
     num_parts = 0
     for u in range(parent.size):
         if parent[u] == u:
@@ -48,7 +50,9 @@ def relabel(parent, label, best):
 
 @fast
 def contract_first(source, target, mask, key, label, best, to_source, to_target, position):
-    """The edges in a mask that join two parts, their positions, how many there are, and the `best` of each part."""
+    """Collect the masked edges that join two parts, their positions, and the `best` edge of each part; returns how many
+    edges there are.
+    """
     m = 0
     for e in range(source.size):
         u, v = label[source[e]], label[target[e]]
@@ -63,7 +67,7 @@ def contract_first(source, target, mask, key, label, best, to_source, to_target,
 
 @fast
 def contract(source, target, position, num_edges, key, label, best):
-    """The same once more, in place."""
+    """`contract_first` for later rounds, in place."""
     m = 0
     for i in range(num_edges):
         u, v, e = label[source[i]], label[target[i]], position[i]
@@ -78,9 +82,9 @@ def contract(source, target, position, num_edges, key, label, best):
 
 @exact
 def linkage(source, target, distance, parent, label, size, rows):
-    """SciPy's rows: the two clusters that unite, their distance, and how many nodes they have together.
+    """The rows of SciPy's linkage matrix: the two clusters that unite, their distance, and their total number of nodes.
 
-    `label`, the cluster of a root, comes in as the node itself, and `size` as ones.
+    `label`, the cluster of a root, is initially the node itself, and `size` is 1.
     """
     for k in range(source.size):
         u, v = find(parent, source[k]), find(parent, target[k])
@@ -94,9 +98,9 @@ def linkage(source, target, distance, parent, label, size, rows):
 
 @fast
 def persistence(source, target, parent, founder, begins, ends):
-    """Which edge of a forest each node begins with, and by which its component is united with an older one.
+    """The edge of a forest with which each node appears, and the edge that unites its component with an older one.
 
-    `founder`, the oldest node of a root's component, comes in as the node itself; the results come in as −1.
+    `founder`, the oldest node of a root's component, is initially the node itself; the results are initially −1.
     """
     for k in range(source.size):
         u, v = source[k], target[k]
@@ -124,7 +128,9 @@ def merges(source, target, parent, into, absorbed):
 
 @exact
 def order_key(bits, is_float, lowest, key):
-    """Floats sort as the integers of the same bits, in reverse where they are negative. −0, the `lowest` bits, is 0."""
+    """Keys that sort in descending order of the values. The bits of floats sort as integers, in reverse where negative;
+    −0, whose bits are `lowest`, counts as 0.
+    """
     for e in range(bits.size):
         b = np.int64(bits[e])
         if is_float and b == lowest:
@@ -134,8 +140,8 @@ def order_key(bits, is_float, lowest, key):
 
 @exact
 def pack(key, half, positions, packed):
-    """One half of each key, as a signed number, in the upper 32 bits, and its position in the lower; without positions,
-    of all keys.
+    """Pack one half of each key, as a signed number, into the upper 32 bits, and its position into the lower; packs all
+    keys if `positions` is empty.
     """
     wide = key.itemsize == 8
     for i in range(packed.size):
@@ -148,7 +154,7 @@ def pack(key, half, positions, packed):
 
 @exact
 def sort_packed(packed, scratch, counts):
-    """By the upper 32 bits, in digits of 11, 11 and 10 bits. Returns the array that ends up sorted."""
+    """Radix sort by the upper 32 bits, in digits of 11, 11 and 10 bits. Returns the array that holds the result."""
     counts[:] = 0
     for value in packed:
         counts[0, (value >> 32) & 2047] += 1

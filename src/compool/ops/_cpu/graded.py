@@ -1,4 +1,4 @@
-"""Graded weights: the merges of a forest as a tree, and sums along its branches."""
+"""Graded weights: the merges of a forest as a tree, and sums along its branches. See `_torch_graded`."""
 
 import numpy as np
 import torch
@@ -49,7 +49,7 @@ def _merge_tree(source, target, parent, part, low, high, size):
 @exact
 def _share(grade, low, high, size, leaf, share):
     num_nodes = size.size - grade.size
-    for part in range(size.size):  # as if it were the last of its tree
+    for part in range(size.size):  # as if the part were the root of its tree
         share[part] = (leaf if part < num_nodes else grade[part - num_nodes]) / size[part]
     for f in range(grade.size - 1, -1, -1):
         for part in (low[f], high[f]):

@@ -1,14 +1,14 @@
-"""The loops: numpy arrays in, results written into arrays that the caller made.
+"""The loops. They take numpy arrays and write their results into arrays that the caller allocates.
 
-One thread each, without the GIL: they are bound by memory, and a second thread gained nothing on two cores, where it
-competes with torch's own. Inner loops run over row views, because only then do they vectorise.
+Each runs in one thread and releases the GIL. The loops are bound by memory, and a second thread gained nothing on two
+cores, where it competes with torch's own threads. Inner loops run over row views, because only these vectorise.
 """
 
 import numpy as np
 
 from compool._jit import jit
 
-# Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
+# `fast` may reorder sums, so that they vectorise; NaN and infinity keep their meaning.
 exact = jit(error_model="numpy")
 fast = jit(fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 
@@ -28,7 +28,10 @@ def distinct_sorted(source, target, keep):
 
 @fast
 def distinct(source, target, start, order, seen, keep):
-    """`start` (N + 1) and `seen` (N) come in as zeros."""
+    """Fill `keep` for edges in any order: no self-loops, and of repeated edges only the first.
+
+    `start` [N + 1] and `seen` [N] are initially zero.
+    """
     for u in source:
         start[u + 1] += 1
     for u in range(start.size - 1):
@@ -44,7 +47,7 @@ def distinct(source, target, start, order, seen, keep):
 
 @fast
 def edges_fit(source, target, num_nodes, batch):
-    """Whether all edges are in range and inside a graph of the batch, if there is any, and whether that is sorted."""
+    """Whether all edges are in range, none joins two graphs, and the batch is sorted; the batch may be empty."""
     for e in range(source.size):
         u, v = source[e], target[e]
         if u < 0 or u >= num_nodes or v < 0 or v >= num_nodes:
@@ -61,7 +64,7 @@ def edges_fit(source, target, num_nodes, batch):
 
 @fast
 def first_crossing(batch, source, target):
-    """The first edge that joins two graphs; −1: none does."""
+    """The first edge that joins two graphs, or −1 if none does."""
     for e in range(source.size):
         if batch[source[e]] != batch[target[e]]:
             return e
@@ -91,7 +94,7 @@ def node_ends(x, halves, ends):
 
 @fast
 def node_ends_backward(grad, x, halves, grad_x, grad_halves):
-    """Adds to `grad_x`; `grad_halves` comes in as zeros. Blocks of rows are summed by themselves, for precision."""
+    """Adds to `grad_x`; `grad_halves` is initially zero. Blocks of rows are summed separately, for precision."""
     block, sums = 512, np.zeros(halves.shape, x.dtype)
     for begin in range(0, x.shape[0], block):
         for i in range(begin, min(begin + block, x.shape[0])):
@@ -115,7 +118,7 @@ def score(ends, source, target, bias, out):
 
 @fast
 def sum_ends(values, source, target, ends):
-    """`ends` comes in as zeros."""
+    """`ends` is initially zero."""
     left, right = ends[0], ends[1]
     for e in range(source.size):
         left[source[e]] += values[e]
@@ -132,7 +135,7 @@ def find(parent, u):
 
 @fast
 def components(source, target, merged, parent, cluster, first, alone):
-    """Union-find; a root is the smallest member of its tree, so one ascending pass numbers the components."""
+    """Union-find. A root is the smallest member of its tree, so one ascending pass numbers the components."""
     for u in range(parent.size):
         parent[u] = u
     for e in range(source.size):
@@ -159,9 +162,9 @@ def components(source, target, merged, parent, cluster, first, alone):
 
 @fast
 def merge(x, score, source, merged, cluster, first, alone, weight, out):
-    """The weights of nodes, which come in as zeros, and the sums of weighted rows.
+    """The weights of nodes, initially zero, and the sums of weighted rows.
 
-    No branch on `merged`: which edges merge is hard to predict.
+    There is no branch on `merged`, because it would be hard to predict.
     """
     for e in range(source.size):
         weight[source[e]] += score[e] if merged[e] else 0.0
@@ -170,7 +173,7 @@ def merge(x, score, source, merged, cluster, first, alone, weight, out):
             weight[i] = 1
         k = cluster[i]
         w, member, row = weight[i], x[i], out[k]
-        if first[k] == i:  # the first member comes first: no need to set rows to zero
+        if first[k] == i:  # the first member is visited first, so rows need not be zeroed before
             for c in range(row.size):
                 row[c] = w * member[c]
         else:
@@ -187,7 +190,7 @@ def gather_merged(grad_weight, source, merged, grad_score):
 
 @fast
 def row_sum(x, weight, target, out):
-    """out[target[i]] += weight[i] · x[i]; `out` comes in as zeros."""
+    """out[target[i]] += weight[i] · x[i]; `out` is initially zero."""
     for i in range(target.size):
         w, row, to = weight[i], x[i], out[target[i]]
         for c in range(row.size):
@@ -196,7 +199,7 @@ def row_sum(x, weight, target, out):
 
 @fast
 def gathered_row_sum(x, weight, source, target, out):
-    """out[target[e]] += weight[e] · x[source[e]]; `out` comes in as zeros."""
+    """out[target[e]] += weight[e] · x[source[e]]; `out` is initially zero."""
     for e in range(source.size):
         w, row, to = weight[e], x[source[e]], out[target[e]]
         for c in range(row.size):
@@ -216,7 +219,7 @@ def row_sum_backward(grad, x, weight, target, grad_x, grad_weight):
 
 @fast
 def gathered_row_sum_backward(grad, x, weight, source, target, grad_x, grad_weight):
-    """`grad_x` comes in as zeros."""
+    """`grad_x` is initially zero."""
     for e in range(source.size):
         w, to, row, out = weight[e], grad[target[e]], x[source[e]], grad_x[source[e]]
         total = grad_weight.dtype.type(0)
@@ -228,7 +231,7 @@ def gathered_row_sum_backward(grad, x, weight, source, target, grad_x, grad_weig
 
 @fast
 def contract(order, source, target, cluster, chosen, first):
-    """`cluster` comes in as −1. Returns how many edges were contracted, and how many supernodes there are."""
+    """`cluster` is initially −1. Returns the numbers of contracted edges and of supernodes."""
     contracted = 0
     for e in order:
         u, v = source[e], target[e]
@@ -248,7 +251,7 @@ def contract(order, source, target, cluster, chosen, first):
 
 @fast
 def merge_pairs(x, score, cluster, seen, out):
-    """`seen`, how many members were, comes in as zeros."""
+    """`seen` counts the members of each supernode; it is initially zero."""
     for i in range(x.shape[0]):
         k = cluster[i]
         if k >= score.size:
@@ -269,7 +272,7 @@ def merge_pairs(x, score, cluster, seen, out):
 
 @fast
 def merge_pairs_backward(grad, x, score, cluster, grad_x, grad_score):
-    """`grad_score` comes in as zeros."""
+    """`grad_score` is initially zero."""
     for i in range(x.shape[0]):
         k = cluster[i]
         if k >= score.size:
@@ -287,7 +290,7 @@ def merge_pairs_backward(grad, x, score, cluster, grad_x, grad_score):
 def connect_rows(source, target, cluster, self_loops, input_loops, start, row, seen, length):
     """Gather the distinct neighbours of each supernode, sorted: those of k are row[start[k]:][:length[k]].
 
-    `start` (K + 1) and `seen` (K) come in as zeros. Returns how many there are.
+    `start` [K + 1] and `seen` [K] are initially zero. Returns the total number of neighbours.
     """
     for e in range(source.size):
         k, m = cluster[source[e]], cluster[target[e]]
@@ -314,7 +317,7 @@ def connect_rows(source, target, cluster, self_loops, input_loops, start, row, s
                 fill += 1
         if not ordered and fill - low > 64:
             row[low:fill].sort()
-        elif not ordered:  # by insertion, which beats the call of a sort for a few
+        elif not ordered:  # insertion sort, which beats a call of sort() for few entries
             for i in range(low + 1, fill):
                 m, to = row[i], i
                 while to > low and row[to - 1] > m:

@@ -1,4 +1,4 @@
-"""All steps in one: the usual way through the layer on a CPU."""
+"""All steps in one: the usual path through the layer on a CPU."""
 
 import numpy as np
 import torch
@@ -29,14 +29,14 @@ def pool(
         check_range(edge_index, num_nodes)
         check_graphs(batch, edge_index)
 
-    # Eq. 1: S_ij = σ(ψ(x_i, x_j) + b). Each end adds a number
+    # Eq. 1: S_ij = σ(ψ(x_i, x_j) + b). ψ is a sum of one number per end
     rows, edge_score = ready(x), halves.new_empty(num_edges)
     ends = np.empty((halves.size(0), num_nodes), edge_score.numpy().dtype)
     loops.node_ends(rows.numpy(), halves.contiguous().numpy(), ends)
     loops.score(ends[[0, -1]], source, target, bias.numpy(), edge_score.numpy())
     edge_score = activate_(edge_score if term is None else edge_score.add_(term), activation)
 
-    # Eq. 2: the edges with S_ij > t, of those that count; with a ratio, t depends on the graph
+    # Eq. 2: the counted edges with S_ij > t; with a ratio, t depends on the graph
     counted, merged = np.empty(num_edges, np.bool_), torch.empty(num_edges, dtype=torch.bool)
     if not loops.distinct_sorted(source, target, counted):
         order, start, seen = np.empty(num_edges, np.int64), np.zeros(num_nodes + 1, np.int64), np.zeros(num_nodes, int)

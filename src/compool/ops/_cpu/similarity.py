@@ -1,6 +1,4 @@
-"""Distances between the ends of edges, channel by channel, with no tensor as long as the edges and as wide as the
-features.
-"""
+"""Distances between the ends of edges, channel by channel, without a tensor [E, d]."""
 
 import numpy as np
 import torch
@@ -11,7 +9,7 @@ from compool.ops._checks import check_range
 from compool.ops._cpu.arrays import ends_of, ready
 from compool.ops._cpu.loops import fast
 
-BLOCK = 2**17  # bytes that are read ahead at once; a core's own cache holds several
+BLOCK = 2**17  # bytes that are read ahead at once; a core's private cache holds several such blocks
 
 
 def edge_distance(x: Tensor, edge_index: Tensor, weight: Tensor, group: Tensor | None) -> Tensor:
@@ -55,8 +53,8 @@ def _groups(x: Tensor, group: Tensor | None) -> NDArray[np.int64]:
 def _reversed(
     source: NDArray[np.integer], target: NDArray[np.integer], num_nodes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Of a graph whose edges are sorted, each once and in both directions: where the edges of each node begin [N + 1],
-    and where the reverse of each edge is [E]. Of any other graph: nothing, and each edge as its own reverse.
+    """The start of each node's edges [N + 1] and the position of each edge's reverse [E], for edges that are sorted,
+    distinct and in both directions. For other edges, the first is empty, and each edge is its own reverse.
     """
     start, reverse = np.zeros(num_nodes + 1, np.int64), np.empty(source.size, np.int64)
     if _find_reversed(source, target, start, np.empty(num_nodes, np.int64), reverse):
@@ -66,7 +64,9 @@ def _reversed(
 
 @fast
 def _find_reversed(source, target, start, next_of_row, reverse):
-    """Sources ascend, so that the edges into a node come in the order of its own edges."""
+    """Fill `start` and `reverse`; returns False unless edges are sorted, distinct and in both directions. Sources
+    ascend, so the edges into a node come in the order of its own edges.
+    """
     for e in range(1, source.size):
         if source[e] < source[e - 1] or (source[e] == source[e - 1] and target[e] <= target[e - 1]):
             return False
@@ -87,14 +87,14 @@ def _find_reversed(source, target, start, next_of_row, reverse):
 
 @fast
 def _rows_ahead(x):
-    """How many rows are read at once."""
+    """How many rows are read ahead at once."""
     return max(1, BLOCK // max(1, x.shape[1] * x.itemsize))
 
 
 @fast
 def _read(x, begin, end):
-    """Reads rows in order, which a processor does fast: the rows that edges then jump between are in its cache. The sum
-    is returned because the compiler leaves out what nobody uses.
+    """Read rows in order, which is fast, so that the rows that edges then jump between are in the cache. Returns their
+    sum, because the compiler would drop an unused result.
     """
     total = x.dtype.type(0)
     for i in range(begin, min(end, x.shape[0])):
@@ -106,7 +106,7 @@ def _read(x, begin, end):
 
 @fast
 def _distance(x, source, target, reverse, weight, group, distance):
-    """Both directions of an edge are as long."""
+    """Both directions of an edge have the same distance, so it is computed once."""
     ahead, read, seen = _rows_ahead(x), 0, x.dtype.type(0)
     for e in range(source.size):
         if reverse[e] < e:
@@ -126,8 +126,9 @@ def _distance(x, source, target, reverse, weight, group, distance):
 
 @fast
 def _backward_by_rows(grad, x, weight, group, start, target, reverse, grad_x, grad_weight):
-    """Row i's sum s_i of gradients times differences, both directions of an edge together, gives its gradient 2 w s_i,
-    and that of w is Σ x_i s_i. The s_i of a group sum up to zero, so that what its rows have in common can be left out.
+    """Let s_i be the sum over row i's edges, in both directions, of gradients times differences. Then the gradient of
+    row i is 2 w s_i, and that of w is Σ x_i s_i. The s_i of a group sum to zero, so a common offset can be subtracted
+    from its rows x_i.
     """
     sums, first = np.empty(x.shape[1], x.dtype), np.full(weight.shape[0], -1)
     two = x.dtype.type(2)  # an integer would make it float64
@@ -156,7 +157,7 @@ def _backward_by_rows(grad, x, weight, group, start, target, reverse, grad_x, gr
 
 @fast
 def _backward_by_edges(grad, x, weight, group, source, target, grad_x, grad_weight):
-    """The same for edges in any order."""
+    """`_backward_by_rows` for edges in any order."""
     difference, two = np.empty(x.shape[1], x.dtype), x.dtype.type(2)
     for e in range(source.size):
         row, other, of_edge = x[source[e]], x[target[e]], grad[e]
@@ -176,7 +177,7 @@ def _backward_by_edges(grad, x, weight, group, source, target, grad_x, grad_weig
 
 @fast
 def _moments(x, source, target, counted, group, sums, num_counted):
-    """Sums are collected in an array of their own until the group changes: no other can overlap with it."""
+    """Sums are collected in a separate array until the group changes: no other array can overlap with it."""
     total, current = np.zeros(x.shape[1], x.dtype), 0
     for e in range(source.size):
         if not counted[e]:

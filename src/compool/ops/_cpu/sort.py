@@ -1,4 +1,4 @@
-"""Sorting, highest first, by a radix sort: four times as fast as numpy's sort of the same integers."""
+"""A radix sort, highest first: four times as fast as numpy's sort of the same integers."""
 
 import numpy as np
 import torch
@@ -9,8 +9,8 @@ from compool.ops._cpu import forest_loops as loops
 
 
 def order_key(values: Tensor) -> NDArray[np.signedinteger]:
-    """Integers [E] that ascend where the values descend, and are equal where they are: int64 for 64-bit values, else
-    int32.
+    """Integer keys [E] that ascend where the values descend, and are equal where the values are equal: int64 for 64-bit
+    values, else int32.
     """
     if values.is_floating_point():
         values = values if values.dtype in (torch.float32, torch.float64) else values.float()
@@ -24,19 +24,19 @@ def order_key(values: Tensor) -> NDArray[np.signedinteger]:
 
 
 def descending(values: Tensor) -> NDArray[np.int64]:
-    """The order of the values, highest first; of equal ones, the first first."""
+    """The positions of the values, highest first; stable."""
     if values.numel() >= 2**32:  # a position no longer fits beside a key
         return torch.argsort(values, descending=True, stable=True).numpy()
     return ascending(order_key(values))
 
 
 def ascending(key: NDArray[np.signedinteger], positions: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-    """Positions, by default all, by their keys, lowest first; of equal keys, in the order in which they are given."""
+    """The positions, by default all, sorted by their keys, lowest first; stable."""
     size = key.size if positions is None else positions.size
     positions = np.empty(0, np.int64) if positions is None else positions
     counts, scratch = np.empty((3, 2048), np.int64), np.empty(size, np.int64)
     halves = (0, 1) if key.itemsize == 8 else (1,)
-    for half in halves:  # the lower half first, as each sort keeps the order of equal ones
+    for half in halves:  # the lower half first, as each sort is stable
         packed = np.empty(size, np.int64)
         loops.pack(key, half, positions, packed)
         positions = loops.sort_packed(packed, scratch, counts)

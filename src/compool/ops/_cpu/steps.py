@@ -1,4 +1,4 @@
-"""The steps one by one. Every function equals its namesake in `_torch`."""
+"""The steps one by one. Every function is equivalent to its namesake in `_torch`."""
 
 import numpy as np
 import torch

@@ -1,7 +1,7 @@
-"""GPU kernels with Triton: what `_torch` computes, in few launches, and with one message from the device at most.
+"""GPU kernels with Triton: the same results as `_torch`, with few launches and at most one synchronisation.
 
-Floats are summed in an order that changes from run to run, unless `torch.use_deterministic_algorithms` asks for one
-that does not: then plain operations sum. Half precision is summed in float32 and rounded once, at the end.
+Floats are summed in an order that changes from run to run, unless `torch.use_deterministic_algorithms` is set: then
+plain torch operations compute the sums. Half precision is summed in float32 and rounded once, at the end.
 """
 
 from compool.ops import _torch

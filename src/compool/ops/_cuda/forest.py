@@ -8,13 +8,13 @@ from compool.ops._cuda import forest_kernels as kernels
 from compool.ops._cuda.kernels import NAN, NUMBER, RANGE
 from compool.ops._cuda.launch import EDGES, NODES, launch, over, strided
 
-_ROUNDS = 34  # the components that have an edge halve in each
+_ROUNDS = 34  # each round at least halves the number of components that still have an edge
 
 
 def forest(weight: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nodes: int) -> Tensor:
-    """Borůvka's rounds: each component takes its best edge, by atomics; edges inside components are dropped. The first
-    two rounds go through all edges, later ones through a list of those that are left; each of these waits for its
-    length.
+    """Borůvka's algorithm: in each round, every component chooses its best edge, by atomics, and edges inside
+    components are dropped. The first two rounds read all edges, later rounds a list of the remaining ones; each of
+    these rounds waits for the length of its list.
     """
     check_forest_size(weight.numel(), num_nodes)
     (edges, stride), device = strided(edge_index), edge_index.device
@@ -28,7 +28,7 @@ def forest(weight: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nod
     weight, wide = weight.contiguous(), weight.element_size() == 8
     mask = edges if candidate is None else candidate.contiguous()
 
-    flags = torch.zeros(_ROUNDS, 4, dtype=torch.int32, device=device)  # the first row; then edges left per round
+    flags = torch.zeros(_ROUNDS, 4, dtype=torch.int32, device=device)  # flags in row 0, then edges left per round
     parent = torch.arange(num_nodes, dtype=torch.int32, device=device)
     above = torch.empty_like(parent)
     best = torch.full((num_nodes,), kernels.NO_OFFER.value, dtype=torch.long, device=device)
@@ -59,5 +59,5 @@ def forest(weight: Tensor, edge_index: Tensor, candidate: Tensor | None, num_nod
     chosen = chosen[: counts[0][NUMBER.value]].sort().values
     if not wide:
         return chosen & 0x7FFFFFFF
-    order = (weight[chosen] + 0).argsort(descending=True, stable=True)  # + 0, as −0 is 0
+    order = (weight[chosen] + 0).argsort(descending=True, stable=True)  # + 0 turns −0 into 0
     return chosen[order]

@@ -1,9 +1,9 @@
-"""The GPU kernels of spanning forests: Borůvka's rounds.
+"""The GPU kernels of spanning forests, by Borůvka's algorithm.
 
-Every component is a star: `parent` is its root, for all nodes. `best` holds at roots the best offer so far. An offer is
-a number that is the lower, the heavier an edge is, and of equal weights the earlier: 32 bits of the weight, 32 of the
-edge's position. WIDE weights have 64 bits by themselves; then a second pass over the edges finds in `position` the
-first of the best. Other constants as in `kernels`.
+Every component is a star: the `parent` of each node is its component's root. At roots, `best` holds the best offer so
+far. An offer is a number with 32 bits for the weight and 32 bits for the edge's position: heavier edges have lower
+offers, and of equal weights, earlier edges. WIDE weights take all 64 bits; then a second pass over the edges writes the
+first of the best edges to `position`. Other constants as in `kernels`.
 """
 
 import triton
@@ -17,8 +17,8 @@ NO_POSITION = tl.constexpr(2**31 - 1)
 
 @triton.jit
 def _order_key(weight):
-    """Integers that ascend where weights descend. Floats sort as the integers of the same bits, in reverse where they
-    are negative; −0 is 0.
+    """Integers that ascend where weights descend. The bits of floats sort as integers, in reverse where negative; −0
+    counts as 0.
     """
     if weight.dtype == tl.float32:
         bits = tl.where(weight == 0, 0.0, weight).to(tl.int32, bitcast=True)
@@ -39,10 +39,11 @@ def offer_edges(
 ):  # fmt: skip
     """Offer each edge that joins two components to both.
 
-    The edges are the E in the list `ids` if LISTED, else all, or if MASKED those in the mask `candidate`. With KEEP,
-    those that join two components are listed in `kept`, and `left` counts them. TIES: the second pass for WIDE weights.
+    The edges are the E edges in the list `ids` if LISTED, those in the mask `candidate` if MASKED, else all. With KEEP,
+    the edges that join two components are listed in `kept` and counted in `left`. TIES: the second pass for WIDE
+    weights.
 
-    Most edges are no better than what is there: to look first saves atomics, which queue where components are large.
+    Most edges are no better than the best so far. Reading it first saves atomics, which queue at large components.
     """
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = i < E
@@ -86,8 +87,8 @@ def offer_edges(
 def hook_best(
     edge_index, stride, parent, best, position, above, chosen, flags, N, WIDE: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """Each component with an offer hooks to the one at the edge's other end, written to `above`, and the offer is
-    `chosen`, or the edge if WIDE. Where an edge is the best of both its ends, the smaller root stays.
+    """Hook each component with an offer to the component at the edge's other end, in `above`, and store the offer, or
+    the edge if WIDE, in `chosen`. If an edge is the best of both its ends, the smaller root stays.
     """
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = i < N
@@ -120,7 +121,7 @@ def hook_best(
 
 @size_free
 def settle(above, best, position, N, WIDE: tl.constexpr, BLOCK: tl.constexpr):
-    """Every node points at its root, as in `flatten`; nothing is offered any more."""
+    """Point every node at its root, as in `flatten`, and reset the offers."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = i < N
     p = tl.load(above + i, mask=inside, other=0, cache_modifier=".cg")

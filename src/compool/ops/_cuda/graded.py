@@ -1,6 +1,7 @@
-"""Graded weights on a GPU: one program per tree of merges, as those of a tree come one after another.
+"""Graded weights on a GPU: one program per tree of merges, because the merges of a tree are sequential.
 
-Without `tree_ptr` there may be one large tree: then the forest's edges, one per node at most, go to the CPU and back.
+Without `tree_ptr`, there may be one large tree: then the forest's edges, at most one per node, are processed on the
+CPU.
 """
 
 import torch
@@ -31,8 +32,8 @@ def graded_share(grade: Tensor, children: Tensor, size: Tensor, tree_ptr: Tensor
         return _cpu.graded_share(grade.cpu(), children.cpu(), size.cpu(), None, leaf).to(grade.device)
     num_edges = grade.numel()
     num_nodes = size.numel() - num_edges
-    begin = torch.cat([grade.new_full((num_nodes,), leaf), grade]).double()  # a part is there below its own grade
-    share = begin / size  # as if it were the last of its tree
+    begin = torch.cat([grade.new_full((num_nodes,), leaf), grade]).double()  # a part exists below its own grade
+    share = begin / size  # as if the part were the root of its tree
     if num_edges:
         given = (begin, children, size, tree_ptr, share, num_nodes, num_edges)
         launch(kernels.graded_share, (tree_ptr.numel() - 1,), *given, **_ONE_BY_ONE)

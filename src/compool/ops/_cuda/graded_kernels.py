@@ -1,8 +1,8 @@
 """The GPU kernels of graded weights.
 
-A forest is a list of F edges by tree, or by group of trees, and descending grade: those of tree t are ``tree_ptr[t]``
-to ``tree_ptr[t + 1]``. Parts 0 to N − 1 are single nodes, and edge f unites two `children` [2, F] to part N + f. What a
-program stores, it loads again only after a barrier.
+A forest is a list of F edges sorted by tree, or by group of trees, and descending grade: tree t has the edges
+``tree_ptr[t]:tree_ptr[t + 1]``. Parts 0 to N − 1 are single nodes, and edge f unites two `children` [2, F] to part
+N + f. A program loads values that it stored only after a barrier.
 """
 
 import triton
@@ -22,8 +22,8 @@ def _find(root, node):
 
 @size_free
 def merge_tree(ends, tree_ptr, root, part, children, size, N, F):
-    """`root` and `part` come in as each node itself, `size` as ones. The root of the smaller part goes below the
-    other, so that ways up are short.
+    """Initially, `root` and `part` are each node itself, and `size` is 1. The root of the smaller part is hooked below
+    the other one, so that paths to the root stay short.
     """
     tree = tl.program_id(0)
     for f in range(tl.load(tree_ptr + tree), tl.load(tree_ptr + tree + 1)):
@@ -42,7 +42,7 @@ def merge_tree(ends, tree_ptr, root, part, children, size, N, F):
 
 @size_free
 def graded_share(begin, children, size, tree_ptr, share, N, F):
-    """From the last merge to the first: a part has the share of what it becomes part of, and its own from there on."""
+    """From the last merge to the first: a part adds its share above the merge's grade to that of the merged part."""
     tree = tl.program_id(0)
     dtype = share.dtype.element_ty
     start, end = tl.load(tree_ptr + tree), tl.load(tree_ptr + tree + 1)
@@ -57,7 +57,7 @@ def graded_share(begin, children, size, tree_ptr, share, N, F):
 
 @size_free
 def graded_share_backward(total, children, size, tree_ptr, grad_grade, N, F):
-    """`total` comes in as the gradients of the nodes, and becomes their sum over each part."""
+    """`total` initially holds the gradients of the nodes; their sum over each part is added to it."""
     tree = tl.program_id(0)
     dtype = total.dtype.element_ty
     for f in range(tl.load(tree_ptr + tree), tl.load(tree_ptr + tree + 1)):

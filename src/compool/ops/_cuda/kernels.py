@@ -1,24 +1,24 @@
 """The GPU kernels. A program handles a block of edges, or a tile of nodes and channels.
 
-Nodes are int32 inside. `parent` is read past the first-level cache (``.cg``), as other programs write it meanwhile.
-`flags` holds what the host wants to know, by the constants below. LIMITED: only as many of the E edges are edges as
-`limit` says.
+Nodes are int32 inside. `parent` is read past the first-level cache (``.cg``), because other programs write to it at the
+same time. `flags` reports to the host, by the constants below. LIMITED: only the first `limit` of the E edges are
+edges, the rest is padding.
 """
 
 import triton
 import triton.language as tl
 
-# Sizes change from batch to batch: one kernel for all, rather than one for those that 16 divides and one for the others
+# Sizes change from batch to batch: compile one kernel for all sizes, rather than another for multiples of 16
 size_free = triton.jit(do_not_specialize=["E", "N", "K", "stride", "last", "high", "low", "plus", "TILES", "PROGRAMS"])
 
 # Entries of `flags`
-NUMBER = tl.constexpr(0)  # supernodes
-EDGES = tl.constexpr(1)  # edges between them
+NUMBER = tl.constexpr(0)  # number of supernodes
+EDGES = tl.constexpr(1)  # number of edges between supernodes
 RANGE = tl.constexpr(2)  # an index is out of range
 NAN = tl.constexpr(3)  # a score is NaN
 UNSORTED = tl.constexpr(4)  # the edges are not strictly sorted
 FULL = tl.constexpr(5)  # the hash table is full
-BATCH = tl.constexpr(6)  # the batch vector is not sorted, or begins below zero
+BATCH = tl.constexpr(6)  # the batch vector is not sorted, or has negative entries
 CROSSING = tl.constexpr(7)  # an edge joins two graphs of the batch
 SIZE = 8
 
@@ -31,7 +31,7 @@ def raise_flag(flags, which: tl.constexpr, condition):
 
 @size_free
 def score(left, right, edge_index, stride, bias, out, E, N, BLOCK: tl.constexpr):
-    """out[e] = left[source] + right[target] + bias; a node out of range counts as 0, and is reported by `hook`."""
+    """out[e] = left[source] + right[target] + bias; a node out of range counts as 0, and `hook` reports it."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = e < E
     u = tl.load(edge_index + e, mask=inside, other=-1)
@@ -43,7 +43,7 @@ def score(left, right, edge_index, stride, bias, out, E, N, BLOCK: tl.constexpr)
 
 @size_free
 def sum_ends(values, edge_index, stride, left, right, E, BLOCK: tl.constexpr):
-    """`left` and `right` come in as zeros."""
+    """`left` and `right` are initially zero."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = e < E
     g = tl.load(values + e, mask=inside, other=0.0)
@@ -61,13 +61,13 @@ def _start(i, parent, alone, batch, flags, N, HAS_BATCH: tl.constexpr):
     tl.store(alone + i, 1, mask=inside)
     if HAS_BATCH:
         graph = tl.load(batch + i, mask=inside, other=0)
-        before = tl.load(batch + i - 1, mask=inside & (i > 0), other=0)  # so that a negative first one is noticed
+        before = tl.load(batch + i - 1, mask=inside & (i > 0), other=0)  # 0 before the first, to detect negative ids
         raise_flag(flags, BATCH, inside & (graph < before))
 
 
 @size_free
 def start(parent, alone, batch, flags, N, HAS_BATCH: tl.constexpr, BLOCK: tl.constexpr):
-    """Every node is a component by itself."""
+    """Make every node a component by itself, and check the batch vector."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     _start(i, parent, alone, batch, flags, N, HAS_BATCH)
 
@@ -77,7 +77,7 @@ def start_and_project(
     x, halves, ends, weight, parent, alone, batch, flags, N, D: tl.constexpr,
     TWO: tl.constexpr, HAS_BATCH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """`start`; what a node adds to the scores of its edges, one number or TWO; and zero weights."""
+    """`start`, and compute what each node adds to the scores of its edges: one number, or TWO. Sets weights to zero."""
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = i < N
     _start(i, parent, alone, batch, flags, N, HAS_BATCH)
@@ -100,8 +100,8 @@ def start_and_project(
 def _union(u, v, active, parent):
     """Hook the roots of u and v, the larger under the smaller, until each active pair has one root.
 
-    Nodes on the way are pointed at their grandparents, or chains would grow (3.9 ms, not 13.4, on 100 M edges). What
-    `atomic_min` replaced is united in turn, so that no link is lost when two programs hook one root.
+    Nodes on the way are pointed at their grandparents, because chains would grow otherwise (3.9 ms, not 13.4, on 100 M
+    edges). The link that `atomic_min` replaces is united in turn, so no link is lost when two programs hook one root.
     """
     left = tl.sum(active.to(tl.int32), 0)
     while left > 0:
@@ -123,7 +123,7 @@ def _union(u, v, active, parent):
 
 @triton.jit
 def _tanh(x):
-    """In float32, to two units in the last place: a polynomial near zero, as in Cephes, else by the exponential."""
+    """Compute tanh in float32, to two units in the last place: by a polynomial near zero, as in Cephes, else by exp."""
     z = x * x
     p = (
         ((-5.70498872745e-3 * z + 2.06390887954e-2) * z - 5.37397155531e-2) * z + 1.33314422036e-1
@@ -138,13 +138,13 @@ def select_and_hook(
     E, N, SCORE: tl.constexpr, HAS_TERM: tl.constexpr, WEIGH: tl.constexpr, HAS_BATCH: tl.constexpr,
     LIMITED: tl.constexpr, HOOK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Of strictly sorted edges: which count, which merge, and with HOOK the components of these.
+    """Which edges count and which merge, if edges are strictly sorted; with HOOK also the components of merged edges.
 
     `high` and `low` are the bits of the threshold, a float64.
 
-    SCORE selects the scores: "given", or by "tanh", "sigmoid" or "hardtanh" from what the two ends add, and
-    each edge's own `term`; then they are written. With WEIGH, `counted` is not written, and `weight`, which comes in as
-    zeros, gets w_i = Σ S_ij over merged edges.
+    SCORE: scores are "given", or computed by "tanh", "sigmoid" or "hardtanh" from the sum of what the two ends and each
+    edge's own `term` add, and then written. With WEIGH, `counted` is not written, and w_i = Σ S_ij over merged edges is
+    added to `weight`, which is initially zero.
     """
     if LIMITED:
         E = tl.load(limit)
@@ -178,7 +178,7 @@ def select_and_hook(
     counts = inside & (u != v)
     threshold = (high.to(tl.int64) << 32) | (low.to(tl.int64) & 0xFFFFFFFF)
     merges = counts & (s > threshold.to(tl.float64, bitcast=True).to(s.dtype))
-    if LIMITED:  # the host hears nothing: NaN shall show in the weights
+    if LIMITED:  # the host does not read the flags, so NaN must show in the weights
         merges = merges | (counts & (s != s))
     tl.store(merged + e, merges, mask=inside)
     if WEIGH:
@@ -191,7 +191,7 @@ def select_and_hook(
 
 @size_free
 def hook(edge_index, stride, merged, parent, flags, E, N, BLOCK: tl.constexpr):
-    """The components of the edges in a mask."""
+    """Unite the ends of the edges in the mask `merged`."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = e < E
     u = tl.load(edge_index + e, mask=inside, other=0)
@@ -204,9 +204,9 @@ def hook(edge_index, stride, merged, parent, flags, E, N, BLOCK: tl.constexpr):
 
 @size_free
 def flatten(parent, is_root, alone, N, BLOCK: tl.constexpr):
-    """Every node points at its root. Steps are stored on the way, so that long chains halve for all who walk them.
+    """Point every node at its root. Each step is stored, so long chains halve for all programs that follow them.
 
-    `alone` comes in as ones; it ends as one where a root has no other member.
+    `alone` is initially true; it stays true for nodes that are a component by themselves.
     """
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = i < N
@@ -240,7 +240,7 @@ def number_node(i, parent, rank, batch, cluster, first, graph, N, HAS_BATCH: tl.
 
 @size_free
 def number_nodes(parent, rank, batch, cluster, first, graph, N, HAS_BATCH: tl.constexpr, BLOCK: tl.constexpr):
-    """The component of each node; the first member and the graph of each component. `rank` counts roots, from 1."""
+    """The component of each node, and the first member and the graph of each component. `rank` counts roots, from 1."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     number_node(i, parent, rank, batch, cluster, first, graph, N, HAS_BATCH)
 
@@ -250,11 +250,11 @@ def insert_edges(
     edge_index, stride, parent, rank, table, last, keys, short_keys, flags, E, N, K,
     PARENT: tl.constexpr, SELF_LOOPS: tl.constexpr, INPUT_LOOPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The distinct pairs of supernodes that edges join, in any order: `keys` holds source · 2³² + target of each, and
-    `short_keys`, which sort in half the passes, source · K + target, good if that fits in 31 bits.
+    """The distinct pairs of supernodes that edges join, in any order. `keys` holds source · 2³² + target of each pair.
+    `short_keys`, which sort in half the passes, holds source · K + target, valid if it fits in 31 bits.
 
-    Found by a hash table of `last` + 1 entries, a power of two, which comes in as zeros and holds keys + 1. The
-    supernode of node i is rank[i] of K; with PARENT, it is rank[parent[i]] − 1, and K goes to the flags.
+    Uses a hash table of `last` + 1 entries, a power of two, which is initially zero and holds keys + 1. The supernode
+    of node i is rank[i]; with PARENT, it is rank[parent[i]] − 1, and K, the number of supernodes, is stored in `flags`.
     """
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = e < E
@@ -278,7 +278,7 @@ def insert_edges(
     key = ((k << 32) | m) + 1
     slot = key * -7046029254386353131
     slot = ((slot ^ (slot >> 29)) * -4658895280553007687) >> 20
-    slot = tl.where(active, slot, e) & last  # idle lanes swap nothing, each at a place of its own
+    slot = tl.where(active, slot, e) & last  # idle lanes swap nothing, each at a different slot
     fresh = active & (active == 0)
     tries = 0
     left = tl.sum(active.to(tl.int32), 0)
@@ -306,7 +306,7 @@ def insert_edges(
 
 @size_free
 def split_keys(keys, out, stride, E, K, SHORT: tl.constexpr, BLOCK: tl.constexpr):
-    """Keys, SHORT or not, to edges [2, E]."""
+    """Decode keys, SHORT or not, to edges [2, E]."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = e < E
     key = tl.load(keys + e, mask=inside, other=0)

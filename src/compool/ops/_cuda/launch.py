@@ -1,14 +1,14 @@
-"""How the GPU kernels are launched, and on what grids."""
+"""Launches of GPU kernels, and their grids."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
-EDGES = 512  # a program
-HOOKS = 128  # where programs loop until the last edge is done
-NODES = 512
-PROGRAMS = 1024  # that add to the same few sums
+EDGES = 512  # per program
+HOOKS = 128  # edges per program in kernels that loop until the last edge is done
+NODES = 512  # per program
+PROGRAMS = 1024  # at most, in kernels whose programs all add to the same few sums
 TABLE = 2**26  # entries of the largest hash table, 512 MiB
 
 _compiled: dict[tuple[Any, ...], tuple[Any, tuple[Any, ...]]] = {}
@@ -19,11 +19,11 @@ def wide(x: Tensor) -> torch.dtype:
 
 
 def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
-    """Run ``kernel[grid](*args, **constants)``; after the first time without Triton's own bookkeeping.
+    """Run ``kernel[grid](*args, **constants)``; from the second time on without Triton's own bookkeeping.
 
-    A compiled kernel can be reused for the same dtypes, alignments and constants. It gets addresses instead of tensors,
-    as its launcher would look up the address of each tensor again. Numbers among `args` must be below 2³¹; kernels are
-    not specialised on them.
+    A compiled kernel is reused for the same dtypes, alignments and constants. It gets addresses instead of tensors,
+    because its launcher would look up the address of each tensor again. Numbers among `args` must be below 2³¹; kernels
+    are not specialised on them.
     """
     device = args[0].get_device()
     key: list[Any] = [id(kernel), device, *constants.items()]
@@ -37,13 +37,13 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> 
             values.append(address)
         else:
             values.append(arg)
-    found = _compiled.get(tuple(key))
-    if found is None:
+    cached = _compiled.get(tuple(key))
+    if cached is None:
         compiled = kernel[grid](*args, **constants)
         if compiled is not None:  # the interpreter compiles nothing
             _compiled[tuple(key)] = compiled, tuple(constants[name] for name in kernel.arg_names[len(args) :])
         return
-    compiled, rest = found
+    compiled, rest = cached
     x, y, z = (*grid, 1, 1)[:3]
     stream = torch._C._cuda_getCurrentRawStream(device)
     compiled.run(x, y, z, stream, compiled.function, compiled.packed_metadata, None, None, None, *values, *rest)
@@ -54,7 +54,7 @@ def over(count: int, block: int) -> tuple[int]:
 
 
 def power(count: int) -> int:
-    """The least power of two that is not smaller; Triton's own function for it takes microseconds."""
+    """The least power of two that is at least `count`; Triton's own function for this takes microseconds."""
     return 1 << max(count - 1, 0).bit_length()
 
 
@@ -67,7 +67,7 @@ def tiles(rows: int, x: Tensor) -> tuple[tuple[int, int], dict[str, int]]:
 
 
 def strided(edge_index: Tensor) -> tuple[Tensor, int]:
-    """The edges, and how far their targets are from their sources."""
+    """The edges in a layout that kernels can read, and the offset from their sources to their targets."""
     if edge_index.size(1) >= 2**31:
         raise ValueError(f"edge_index has {edge_index.size(1)} edges; the GPU kernels take fewer than 2³¹")
     if edge_index.stride(1) != 1 or edge_index.stride(0) >= 2**31:

@@ -1,4 +1,4 @@
-"""All steps in one: the usual way through the layer on a GPU, in few launches and with one message from the device."""
+"""All steps in one: the usual path through the layer on a GPU, with few launches and one synchronisation."""
 
 import struct
 
@@ -47,16 +47,16 @@ def pool(
 
     counted = merged if ratio is None else torch.empty_like(merged)
     # Eq. 1 to 3: the scores, the edges with S_ij > t, their components, and w_i = Σ S_ij over them
-    edge_score, how = halves.new_empty(num_edges), activation
-    if halves.dtype != torch.float32:  # the kernel's own functions are good for float32
+    edge_score, mode = halves.new_empty(num_edges), activation
+    if halves.dtype != torch.float32:  # the kernel's own activations have float32 precision
         raw = score(ends.expand(2, -1), edge_index, bias)
-        edge_score, how = activate_(raw if term is None else raw.add_(term), activation), "given"
+        edge_score, mode = activate_(raw if term is None else raw.add_(term), activation), "given"
     if num_edges:
-        bits = struct.unpack(">ii", struct.pack(">d", threshold))  # as a number, it would be a float32
+        bits = struct.unpack(">ii", struct.pack(">d", threshold))  # a kernel takes a float as float32
         own = edge_score if term is None else term.contiguous()
         given = (edge_score, ends[0], ends[-1], bias, own, *bits, edges, stride, graphs)
         to = (merged, counted, parent, weight, flags, flags, num_edges, num_nodes)
-        options = {"SCORE": how, "HAS_TERM": term is not None, "HAS_BATCH": batched, "LIMITED": False, "BLOCK": HOOKS}
+        options = {"SCORE": mode, "HAS_TERM": term is not None, "HAS_BATCH": batched, "LIMITED": False, "BLOCK": HOOKS}
         options |= {"WEIGH": ratio is None, "HOOK": ratio is None}
         launch(kernels.select_and_hook, (-(-num_edges // HOOKS),), *given, *to, **options)
     if ratio is not None:  # a threshold that depends on the graph
@@ -79,11 +79,11 @@ def pool(
     options = {"PARENT": True, "SELF_LOOPS": self_loops, "INPUT_LOOPS": False, "BLOCK": EDGES}
     launch(kernels.insert_edges, by_edge, *joined, **options)
 
-    num_clusters, num_pairs, *wrong = flags.tolist()  # the one message from the device
+    num_clusters, num_pairs, *wrong = flags.tolist()  # the only synchronisation
     if any(wrong):
         raise_flagged([num_clusters, num_pairs, *wrong], edge_score, edge_index, num_nodes, batch)
         fresh = distinct(edge_index, num_nodes)
-        if fresh is not None:  # repeats score alike: they join nothing else, but must not be weighed twice
+        if fresh is not None:  # repeats have equal scores: components do not change, but weights must not count them
             merged &= fresh
             weight = torch.zeros_like(weight).index_add_(0, edge_index[0], edge_score * merged)
 

@@ -8,7 +8,7 @@ from compool.ops._cuda.kernels import number_node, size_free
 
 @triton.jit
 def _add_rows(i, k, x, w, single, out, N, D: tl.constexpr, COLUMNS: tl.constexpr):
-    """Add rows i, times w, to rows k; those of the tile's first target are summed before they are added."""
+    """Add rows i, times w, to rows k. Rows that go to the tile's first target are summed before they are added."""
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside, columns = i < N, c < D
     tile = inside[:, None] & columns[None, :]
@@ -37,7 +37,7 @@ def row_sum(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """out[target[i]] += weight[i] · x[i]; `out` comes in as zeros. A row that is alone is stored, not added."""
+    """out[target[i]] += weight[i] · x[i]; `out` is initially zero. A row that is alone is stored, not added."""
     i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     inside = i < N
     single = inside & (i < 0)
@@ -52,7 +52,7 @@ def number_and_merge(
     x, weight, alone, out, parent, rank, batch, cluster, first, graph, N, D: tl.constexpr,
     HAS_BATCH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """`number`, and the sum of each supernode's rows; the weight of a node alone becomes 1."""
+    """`number_nodes`, and the weighted sum of each supernode's rows; the weight of a node that is alone becomes 1."""
     i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     if tl.program_id(1) == 0:
         number_node(i, parent, rank, batch, cluster, first, graph, N, HAS_BATCH)
@@ -87,7 +87,7 @@ def row_sum_backward(
 
 @size_free
 def gathered_row_sum(x, weight, source, target, out, E, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """out[target] += weight · x[source]; `out` comes in as zeros."""
+    """out[target] += weight · x[source]; `out` is initially zero."""
     e = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside = e < E
@@ -104,7 +104,7 @@ def gathered_row_sum(x, weight, source, target, out, E, D: tl.constexpr, ROWS: t
 def gathered_row_sum_backward(
     grad, x, weight, source, target, grad_x, grad_weight, E, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):
-    """`grad_x` comes in as zeros."""
+    """`grad_x` is initially zero."""
     e = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     inside = e < E
     w = tl.load(weight + e, mask=inside, other=0.0)
@@ -127,8 +127,8 @@ def row_products(
     grad, x, cluster, out, ends, grad_halves, grad_bias, N, D: tl.constexpr, TWO: tl.constexpr, ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """out[i] = grad[cluster[i]] · x[i]: the gradient of a node's weight. The other three become zeros, for the kernels
-    that add to them.
+    """out[i] = grad[cluster[i]] · x[i]: the gradient of a node's weight. `ends`, `grad_halves` and `grad_bias` are set
+    to zero, for the kernels that add to them.
     """
     i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     inside = i < N
@@ -157,10 +157,10 @@ def edges_backward(
     grad_weight, grad_score, score, merged, edge_index, stride, left, right, bias, raw, E,
     HAS_GRAD: tl.constexpr, SCORE: tl.constexpr, HAS_TERM: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """From the gradients of weights, and of scores where there are any, to those of the two ends, of the bias and, if
-    each edge adds a term of its own, of the `raw` scores.
+    """The gradients of the two ends, of the bias and, with HAS_TERM, of the `raw` scores, from the gradients of the
+    weights and, with HAS_GRAD, of the scores.
 
-    `left`, `right` and `bias` come in as zeros.
+    `left`, `right` and `bias` are initially zero.
     """
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = e < E
@@ -190,7 +190,7 @@ def nodes_backward(
     grad, x, weight, cluster, ends, halves, grad_x, grad_halves, N, TILES, PROGRAMS, D: tl.constexpr,
     TWO: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """The gradients of `x`, through the supernodes and through the scores, and of `halves`, which comes in as zeros."""
+    """The gradients of `x`, through supernodes and scores, and of `halves`; `grad_halves` is initially zero."""
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     columns = c < D
     dtype = ends.dtype.element_ty
@@ -223,7 +223,7 @@ def nodes_backward(
 
 @size_free
 def pair_members(cluster, low, high, N, K, BLOCK: tl.constexpr):
-    """The members of each pair, which come in as N and −1; of one node alone both are that node."""
+    """The lower and the higher member of each pair, initially N and −1; both are the same node for a single node."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     k = tl.load(cluster + i, mask=i < N, other=0)
     valid = (i < N) & (k < K)
@@ -233,7 +233,7 @@ def pair_members(cluster, low, high, N, K, BLOCK: tl.constexpr):
 
 @size_free
 def merge_pairs(x, score, low, high, out, N, K, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """The sum of one or two rows times the score; zeros where there is no supernode."""
+    """The sum of a supernode's one or two rows, times its score; zero where there is no supernode."""
     k = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside, columns = k < K, c < D
@@ -253,7 +253,7 @@ def merge_pairs(x, score, low, high, out, N, K, D: tl.constexpr, ROWS: tl.conste
 def merge_pairs_backward(
     grad, x, score, cluster, grad_x, grad_score, N, K, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):
-    """`grad_score` comes in as zeros; each has two members at most, so that their order does not matter."""
+    """`grad_score` is initially zero. At most two members add to each entry, so their order does not matter."""
     i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     inside = i < N
     k = tl.load(cluster + i, mask=inside, other=0)

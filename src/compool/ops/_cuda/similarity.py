@@ -27,7 +27,7 @@ def edge_distance_backward(
     if torch.are_deterministic_algorithms_enabled():
         return _torch_similarity.edge_distance_backward(grad, x, edge_index, weight, group, grad_x)
     (edges, stride), grad_weight = strided(edge_index), torch.zeros_like(weight)
-    total = grad_x.to(weight.dtype).contiguous()  # itself, but for half precision
+    total = grad_x.to(weight.dtype).contiguous()  # `grad_x` itself, except in half precision
     if grad.numel():
         (num_tiles, columns), tile = tiles(grad.numel(), x)
         programs = min(num_tiles, PROGRAMS)
@@ -94,7 +94,7 @@ def observe(
     launch(
         kernels.standardise, (num_blocks,), statistics, variance, scale, distance, num_edges, D=channels, BLOCK=EDGES
     )
-    return distance, share, weight, scale  # the distances are terms now
+    return distance, share, weight, scale  # the distances have become terms in place
 
 
 def _groups(edges: Tensor, group: Tensor | None) -> tuple[Tensor, dict[str, bool]]:

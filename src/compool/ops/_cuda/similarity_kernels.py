@@ -1,5 +1,5 @@
-"""The GPU kernels of distances between the ends of edges: see `kernels`. An edge out of range counts as none: the step
-that selects edges raises.
+"""The GPU kernels of distances between the ends of edges: see `kernels`. They ignore edges that are out of range; the
+step that selects edges raises an error.
 """
 
 import triton
@@ -8,9 +8,9 @@ import triton.language as tl
 from compool.ops import _torch_similarity
 from compool.ops._cuda.kernels import RANGE, UNSORTED, raise_flag, size_free
 
-# Of a batch, after the D sums of squared differences over the sampled edges: how many of these count, how many of all
-# edges do, the sums of d − 1 and of its square over these, how much the batch counts in the running statistics, and the
-# variance before it
+# Positions in `statistics`, after the D sums of squared differences over a batch's sampled edges: the numbers of
+# counted edges among the sampled and among all edges; the sums of d − 1 and of its square over all counted edges; the
+# batch's weight in the running statistics; and the running variance before the batch
 SAMPLED, COUNT, SUM, SQUARES, STEP, BEFORE = (tl.constexpr(position) for position in range(6))
 SCALARS = 6
 _MOMENTUM, _TINY = tl.constexpr(_torch_similarity.MOMENTUM), tl.constexpr(_torch_similarity.TINY)
@@ -19,7 +19,7 @@ _NO_SHARE, _EPSILON = tl.constexpr(_torch_similarity.NO_SHARE), tl.constexpr(_to
 
 @triton.jit
 def _ends(e, edge_index, stride, E, N):
-    """The ends of edges, and which of them there are."""
+    """The ends of edges, and a mask of the edges that exist and are in range."""
     u = tl.load(edge_index + e, mask=e < E, other=-1).to(tl.int64)
     v = tl.load(edge_index + stride + e, mask=e < E, other=-1).to(tl.int64)
     return u, v, (u >= 0) & (u < N) & (v >= 0) & (v < N)
@@ -34,7 +34,7 @@ def _differences(x, u, v, c, tile, D: tl.constexpr, dtype: tl.constexpr):
 
 @triton.jit
 def _add_by_group(sums, values, group, valid, c, D: tl.constexpr):
-    """Add each group's rows of a tile to its row of `sums`; of sorted edges, tiles have few."""
+    """Add each group's rows of a tile to its row of `sums`; if edges are sorted, a tile has few groups."""
     low, end = _group_range(group, valid)
     for g in range(low, end):
         total = tl.sum(tl.where((valid & (group == g))[:, None], values, 0.0), 0)
@@ -72,7 +72,7 @@ def edge_distance_backward(
     grad, x, edge_index, stride, weight, group, grad_x, grad_weight, E, N, TILES, PROGRAMS,
     GROUPED: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Adds to `grad_x`; `grad_weight` comes in as zeros."""
+    """Adds to `grad_x`; `grad_weight` is initially zero."""
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     dtype = weight.dtype.element_ty
     total = tl.zeros([COLUMNS], dtype=dtype)
@@ -100,8 +100,8 @@ def edge_moments(
     x, edge_index, stride, counted, group, sums, num_counted, E, N, TILES, PROGRAMS, SPACING,
     GROUPED: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """The sums of squared differences over those of each SPACING-th edge that count, and how many these
-    are: with groups in `num_counted`, else behind the sums. All come in as zeros.
+    """The sums of squared differences over the counted edges among every SPACING-th edge, and the number of these
+    edges: in `num_counted` if GROUPED, else behind the sums. All are initially zero.
     """
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     dtype = sums.dtype.element_ty
@@ -129,7 +129,7 @@ def edge_moments(
 
 @size_free
 def count_edges(edge_index, stride, counted, statistics, flags, E, N, D: tl.constexpr, BLOCK: tl.constexpr):
-    """Which edges count, if they are strictly sorted: all but self-loops."""
+    """Which edges count, if they are strictly sorted: all except self-loops."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = e < E
     later = inside & (e > 0)
@@ -147,7 +147,7 @@ def count_edges(edge_index, stride, counted, statistics, flags, E, N, D: tl.cons
 def update_mean(
     statistics, logit, mean, variance, num_batches, share, weight, D: tl.constexpr, COLUMNS: tl.constexpr
 ):  # fmt: skip
-    """The running mean of each channel, and its share and weight by it."""
+    """Update the running mean of each channel, and compute its share and weight."""
     c = tl.arange(0, COLUMNS)
     inside = c < D
     dtype = statistics.dtype.element_ty
@@ -175,7 +175,7 @@ def update_mean(
 
 @size_free
 def sum_distances(distance, counted, statistics, E, TILES, PROGRAMS, D: tl.constexpr, BLOCK: tl.constexpr):
-    """The sums of d − 1 and of its square over the edges that count."""
+    """The sums of d − 1 and of its square over the counted edges."""
     dtype = statistics.dtype.element_ty
     total = tl.zeros([BLOCK], dtype=dtype)
     squares = tl.zeros([BLOCK], dtype=dtype)
@@ -191,7 +191,7 @@ def sum_distances(distance, counted, statistics, E, TILES, PROGRAMS, D: tl.const
 
 @size_free
 def standardise(statistics, variance, scale, distance, E, D: tl.constexpr, BLOCK: tl.constexpr):
-    """The running variance of distances, the factor of d − 1, and the terms in place of the distances."""
+    """Update the running variance of distances, compute the factor of d − 1, and replace distances by terms."""
     dtype = statistics.dtype.element_ty
     count = tl.maximum(tl.load(statistics + D + COUNT), 1.0)
     mean = tl.load(statistics + D + SUM) / count

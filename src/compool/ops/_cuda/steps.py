@@ -1,4 +1,4 @@
-"""The steps one by one. Every function equals its namesake in `_torch`."""
+"""The steps one by one. Every function is equivalent to its namesake in `_torch`."""
 
 import struct
 
@@ -13,7 +13,7 @@ from compool.ops._cuda.launch import EDGES, HOOKS, NODES, check_nodes, launch, o
 
 
 def threshold_bits(value: float) -> tuple[int, int]:
-    """The two halves of a float64, as integers: as a number, an argument of a kernel would be a float32."""
+    """The two halves of a float64 as integers, because a kernel takes a float argument as float32."""
     high, low = struct.unpack(">ii", struct.pack(">d", value))
     return high, low
 
@@ -40,7 +40,7 @@ def sum_ends(values: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
 
 
 def start_alone(num_nodes: int, batch: Tensor | None, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Nodes as components by themselves, which of them are, and flags."""
+    """`parent` and `alone` for nodes that are components by themselves, and `flags`."""
     check_nodes(num_nodes)
     flags = torch.zeros(kernels.SIZE, dtype=torch.int32, device=device)
     parent = torch.empty(num_nodes, dtype=torch.int32, device=device)
@@ -53,7 +53,7 @@ def start_alone(num_nodes: int, batch: Tensor | None, device: torch.device) -> t
 
 
 def rank_roots(parent: Tensor, alone: Tensor) -> Tensor:
-    """Point every node at its root; the number of each root, from 1."""
+    """Point every node at its root; returns the rank of each root, from 1."""
     is_root = torch.empty_like(parent)
     if parent.numel():
         launch(kernels.flatten, over(parent.numel(), NODES), parent, is_root, alone, parent.numel(), BLOCK=NODES)
@@ -61,7 +61,7 @@ def rank_roots(parent: Tensor, alone: Tensor) -> Tensor:
 
 
 def numbered(parent: Tensor, rank: Tensor, num_components: int, batch: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """The component of each node, the first member of each component, and its graph."""
+    """The component of each node, and the first member and the graph of each component."""
     cluster = torch.empty_like(parent, dtype=torch.long)
     first = cluster.new_empty(num_components)
     graph = torch.empty_like(first, dtype=torch.long if batch is None else batch.dtype)
@@ -98,9 +98,9 @@ def insert_pairs(
     flags: Tensor,
     *loops: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Keys of the distinct pairs of supernodes that edges join, in any order, and short ones; how many, say the flags.
+    """Keys and short keys of the distinct pairs of supernodes that edges join, in any order; `flags` gets their number.
 
-    `num_supernodes`, if it is known; else there are parents.
+    `num_supernodes` is not used if `parent` is given; `loops` are the options `self_loops` and `input_loops`.
     """
     edges, stride = strided(edge_index)
     count = edges.size(1)
@@ -124,7 +124,7 @@ def insert_pairs(
 
 
 def sorted_edges(keys: tuple[Tensor, Tensor], num_supernodes: int, count: int, dtype: torch.dtype) -> Tensor:
-    """The edges between the supernodes that `count` keys stand for."""
+    """The edges between supernodes [2, count], sorted, decoded from the first `count` keys."""
     out = torch.empty(2, count, dtype=dtype, device=keys[0].device)
     if count:
         short = num_supernodes * num_supernodes < 2**31
@@ -153,7 +153,7 @@ def select_and_hook(
     limit: Tensor | None = None,
     hook: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Which edges merge, and which count; hooks the parents, unless told not to."""
+    """Masks of the edges that merge and that count; with `hook`, the ends of merged edges are united in `parent`."""
     edges, stride = strided(edge_index)
     num_edges = edges.size(1)
     fresh = torch.empty if limit is None else torch.zeros
@@ -186,7 +186,7 @@ def select(
 def raise_flagged(
     message: list[int], edge_score: Tensor, edge_index: Tensor, num_nodes: int, batch: Tensor | None
 ) -> None:
-    """Errors, as the flags report them."""
+    """Raise the errors that the flags report."""
     if message[kernels.RANGE.value]:
         check_range(edge_index, num_nodes)
     if message[kernels.NAN.value]:
@@ -202,10 +202,10 @@ def coarsen(
     merged, counted = select_and_hook(edge_score, edge_index, threshold, batch, parent, flags)
     rank = rank_roots(parent, alone)
     keys = insert_pairs(edge_index, num_nodes, parent, rank, 1, flags, self_loops, False)
-    message = flags.tolist()  # the one message from the device
+    message = flags.tolist()  # the only synchronisation
     raise_flagged(message, edge_score, edge_index, num_nodes, batch)
     if message[kernels.UNSORTED.value] and _torch.distinct(edge_index, num_nodes) is not None:
-        return _torch.coarsen(edge_score, edge_index, num_nodes, threshold, batch, self_loops)  # of repeats, the first
+        return _torch.coarsen(edge_score, edge_index, num_nodes, threshold, batch, self_loops)  # drops repeated edges
     cluster, first, graph = numbered(parent, rank, message[kernels.NUMBER.value], batch)
     out = connected(keys, message, edge_index, cluster, first.numel(), self_loops)
     return merged, counted, cluster, first, alone, out, graph
@@ -225,7 +225,7 @@ def connected(
 
 
 def fold_key(key: Tensor, index: Tensor | None, plus: int) -> Tensor:
-    if not key.numel() or (index is not None and index.dim()):  # a number for each key is rare
+    if not key.numel() or (index is not None and index.dim()):  # an index per key is rare
         return _torch.fold_key(key, index, plus)
     key = key.contiguous()
     out = torch.empty_like(key)

@@ -1,6 +1,7 @@
 """The operations behind stacked layers: products, message passing, norms, dropout and padded unions.
 
-They do not check their input: an index out of range can crash the process. The stacks of :mod:`compool.replicas` check.
+They do not check their input: an index out of range can crash the process. The stacks of :mod:`compool.replicas` check
+it.
 """
 
 from compool.replicas.kernels.dropout import activate, dropout

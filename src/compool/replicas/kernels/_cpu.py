@@ -12,7 +12,7 @@ from compool.replicas.kernels.unions import checked_capacity
 
 
 def _rows(like: Tensor, num_rows: int, ptr: Tensor) -> Tensor:
-    """An empty array for rows of segments; rows of no segment are zero."""
+    """An uninitialised tensor for rows of segments; rows outside of all segments are zero."""
     out = empty_like(like, num_rows)
     out[int(ptr[-1]) :].zero_()
     return out
@@ -87,7 +87,7 @@ def propagate(
 ) -> Tensor:
     rows = ready(x)
     out = empty_like(rows, x.size(0))
-    ones = rows.new_ones(1)  # a factor of length 1 holds for all nodes
+    ones = rows.new_ones(1)  # a factor of length 1 applies to all nodes
     factors = [ones if left is None else left, ones if right is None else right, 0 * ones if own is None else own]
     args = (rows, row_ptr, neighbour, *(factor.contiguous() for factor in factors), out)
     loops.propagate(*(t.numpy() for t in args))

@@ -1,4 +1,4 @@
-"""The loops behind `_cpu`: numpy arrays in, results written into arrays that the caller made."""
+"""The loops behind `_cpu`. They take numpy arrays and write their results into arrays that the caller allocates."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from compool.ops._cpu.loops import exact, fast
 
 @fast
 def gather_graphs(graph_ids, node_ptr, edge_ptr, row_ptr, edge_index, graph_ptr, node, rows, out):
-    """`out` comes in as zeros."""
+    """`out` is initially zero."""
     n, e = 0, 0
     for s in range(graph_ids.size):
         graph_ptr[s] = n
@@ -50,7 +50,7 @@ def segment_repeat(x, ptr, out):
 
 @fast
 def propagate(x, row_ptr, neighbour, left, right, own, out):
-    """A factor of length 1 holds for all nodes."""
+    """A factor of length 1 applies to all nodes."""
     each_left, each_right, each_own = min(left.size - 1, 1), min(right.size - 1, 1), min(own.size - 1, 1)
     for i in range(x.shape[0]):
         row, member, o, scale = out[i], x[i], own[i * each_own], left[i * each_left]
@@ -66,7 +66,7 @@ def propagate(x, row_ptr, neighbour, left, right, own, out):
 
 @fast
 def _mix32(bits):
-    """The finaliser of MurmurHash3. Every step is cast: numba makes 64 bits of two 32-bit operands."""
+    """The finaliser of MurmurHash3. Every step is cast, because numba promotes two 32-bit operands to 64 bits."""
     bits = np.uint32((bits ^ (bits >> 16)) * np.uint32(0x85EBCA6B))
     bits = np.uint32((bits ^ (bits >> 13)) * np.uint32(0xC2B2AE35))
     return np.uint32(bits ^ (bits >> 16))
@@ -96,7 +96,7 @@ def _least(probability):
 
 @fast
 def activate(x, bias, ptr, out):
-    """A bias with a single row holds for all segments."""
+    """A bias with a single row applies to all segments."""
     each = min(bias.shape[0] - 1, 1)
     for s in range(ptr.size - 1):
         shift = bias[s * each]
@@ -122,7 +122,7 @@ def activate_and_drop(x, bias, ptr, probability, out, key):
 
 @fast
 def activate_backward(grad, out, ptr, probability, grad_x, grad_bias):
-    """A probability of length 1 holds for all segments."""
+    """A probability of length 1 applies to all segments."""
     each = min(probability.size - 1, 1)
     for s in range(ptr.size - 1):
         scale = 1 / (1 - grad.dtype.type(probability[s * each]))
@@ -195,12 +195,12 @@ def segment_norm_backward(grad, x, out, weight, mean, variance, ptr, grad_x, gra
 
 @exact
 def softmax_ends(ends, source, target, row_ptr, largest, total, share):
-    """`share` comes in as zeros; `largest` and `total` are of the edges into each node."""
+    """`share` is initially zero; `largest` and `total` are taken over the edges into each node."""
     for i in range(largest.size):
         high = ends.dtype.type(-np.inf)
         for e in range(row_ptr[i], row_ptr[i + 1]):
             high = max(high, ends[0, target[e]] + ends[1, i])
-        sum_ = ends.dtype.type(1e-16)  # as PyG has it
+        sum_ = ends.dtype.type(1e-16)  # as in PyG
         for e in range(row_ptr[i], row_ptr[i + 1]):
             sum_ += np.exp(ends[0, target[e]] + ends[1, i] - high)
         largest[i], total[i] = high, sum_
@@ -211,7 +211,7 @@ def softmax_ends(ends, source, target, row_ptr, largest, total, share):
 
 @fast
 def softmax_ends_backward(grad, share, source, target, row_ptr, into, out):
-    """`into` and `out` come in as zeros."""
+    """`into` and `out` are initially zero."""
     for e in range(row_ptr[out.size]):
         into[target[e]] += grad[e] * share[e]
     for e in range(row_ptr[out.size]):

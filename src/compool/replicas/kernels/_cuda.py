@@ -20,22 +20,22 @@ from compool.replicas.kernels.unions import segment_sizes
 
 
 def _precision() -> str:
-    """The precision of float32 products: three TF32 passes are as exact as float32; one pass if torch allows it."""
+    """The precision of float32 products: one TF32 pass if torch allows it, else three, as exact as float32."""
     return "tf32" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "tf32x3"
 
 
 def _needs_reference(x: Tensor) -> bool:
-    """Whether torch must compute it: for sums in a fixed order, and for float64, which the products do not support."""
+    """Whether torch must compute the product: for sums in a fixed order, and for float64, which has no kernel."""
     return x.dtype == torch.float64 or torch.are_deterministic_algorithms_enabled()
 
 
 def _segments(ptr: Tensor) -> int:
-    """A block size for the segments of `ptr` and the padding."""
+    """A block size for the segments of `ptr` and the padding segment."""
     return power(ptr.size(0))
 
 
 def _tiles(x: Tensor, ptr: Tensor, size: int = 8192) -> tuple[tuple[int, int], dict[str, int]]:
-    """The grid and the tile of a kernel over rows and columns in which no tile has rows of two segments."""
+    """The grid and the tile of a kernel over rows and columns, such that no tile has rows of two segments."""
     columns = min(power(x.size(1)), 128)
     rows = max(16, size // columns)
     tile = {"D": x.size(1), "SEGMENTS": _segments(ptr), "ROWS": rows, "COLUMNS": columns}
@@ -96,7 +96,7 @@ def _linear(
     extra = (ptr if given is None else given.contiguous() for given in (bias, onto, key, probability))
     args = (x.contiguous(), weight, *extra, ptr, out, num_rows, ptr.size(0) - 1)
     has = {"HAS_BIAS": bias is not None, "HAS_ONTO": onto is not None, "HAS_KEY": key is not None, "RELU": relu}
-    precision = _precision() if x.dtype == torch.float32 else "tf32"  # half precision has its own products
+    precision = _precision() if x.dtype == torch.float32 else "tf32"  # half precision does not use this setting
     shape = {"INPUTS": inputs, "OUTPUTS": outputs, "SEGMENTS": _segments(ptr), "CHUNK": chunk}
     grid = (num_rows // chunk + ptr.size(0), *over(outputs, columns))
     launch(products.grouped_linear, grid, *args, PRECISION=precision, **has, **shape, **tile)
@@ -126,12 +126,12 @@ def propagate(
     out = torch.empty_like(x)
     if out.numel():
         columns = min(power(x.size(1)), 128)
-        few = 512 if neighbour.size(0) >= 16 * x.size(0) else 16  # where most rows are long, they are of a length
+        few = 512 if neighbour.size(0) >= 16 * x.size(0) else 16  # if most rows are long, their lengths are similar
         factors = (x if factor is None else factor.contiguous() for factor in (left, right, own))
         has = {"HAS_LEFT": left is not None, "HAS_RIGHT": right is not None, "HAS_OWN": own is not None}
-        # Triton 3.6 cannot compile it for 16 to 64 rows; a thread has four numbers of a row
+        # Triton 3.6 cannot compile the kernel for 16 to 64 rows; a thread holds four numbers of a row
         rows, warps = (8, min(columns // 16, 4)) if columns >= 16 else (128, 4)
-        edges = min(max(16, 1024 * warps // columns), 256)  # a long row shares its registers with the short ones
+        edges = min(max(16, 1024 * warps // columns), 256)  # long and short rows share the registers
         tile = {"FEW": few, "ROWS": rows, "EDGES": edges, "LONG": 32, "COLUMNS": columns}
         grid = (over(x.size(0), 32)[0] + over(x.size(0), rows)[0], *over(x.size(1), columns))
         given = (x, row_ptr, neighbour.contiguous(), *factors, out, x.size(0))
@@ -183,7 +183,7 @@ def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
     out = x.new_empty(ptr.size(0) - 1, x.size(1))
     if out.numel():
         tile = _columns(x)
-        if tile["COLUMNS"] == 128 and x.size(0) >= 128 * out.size(0):  # the longest segment takes longest
+        if tile["COLUMNS"] == 128 and x.size(0) >= 128 * out.size(0):  # long segments: they dominate the time
             tile |= {"ROWS": 128, "num_warps": 8}
         grid = (out.size(0), *over(x.size(1), tile["COLUMNS"]))
         launch(kernels.segment_sum, grid, x.contiguous(), ptr, out, out.size(0), **tile)

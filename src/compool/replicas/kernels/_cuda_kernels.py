@@ -1,7 +1,8 @@
 """The GPU kernels behind `_cuda`.
 
-A program handles a tile of rows of a single replica, given by `_tile`. Rows of no replica are an extra segment and
-become zero. Values of one replica are never multiplied into another's, not even by zero, so that NaN does not spread.
+A program handles a tile of rows of a single replica, given by `_tile`. Rows that belong to no replica form an extra
+segment and become zero. Values of one replica never enter products of another replica, not even times zero, so that NaN
+does not spread.
 """
 
 import triton
@@ -12,8 +13,9 @@ size_free = triton.jit(do_not_specialize=["N", "E", "S", "plus", "stride"])
 
 @triton.jit
 def _tile(ptr, tile, N, S, ROWS: tl.constexpr, SEGMENTS: tl.constexpr):
-    """For a tile, when each segment is cut into tiles of ROWS: its segment, its first row, the end of the segment, and
-    that end again, or 0 if the rows are of no segment: then the segment is the last.
+    """The position of a tile, where each segment is cut into tiles of ROWS: its segment, its first row, the end of the
+    segment, and the end of the valid rows. For rows of no segment, the last two are the end of the padding and 0, and
+    the segment is the last one.
     """
     s = tl.arange(0, SEGMENTS)
     low = tl.load(ptr + s, mask=s <= S, other=0).to(tl.int32)
@@ -32,7 +34,7 @@ def gather_graphs(
     graph_ids, node_ptr, edge_ptr, row_ptr, edge_index, stride, graph_ptr, edge_start, node, rows, out, N, E,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One program per graph; `node`, `rows` and `out` come in filled with the padding."""
+    """One program per graph; `node`, `rows` and `out` are initially filled with padding."""
     slot = tl.program_id(0)
     graph = tl.load(graph_ids + slot)
     if graph < 0:
@@ -61,8 +63,8 @@ def propagate(
     HAS_OWN: tl.constexpr, FEW: tl.constexpr, ROWS: tl.constexpr, EDGES: tl.constexpr, LONG: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """The first programs take the rows with more than FEW neighbours, of LONG rows each, which take longest; the others
-    take ROWS rows side by side. FEW is a multiple of 4.
+    """The first programs process the rows with more than FEW neighbours, which take longest, each among LONG rows. The
+    other programs process ROWS rows in parallel. FEW is a multiple of 4.
     """
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     first = (N + LONG - 1) // LONG
@@ -104,7 +106,7 @@ def _long_rows(
     HAS_RIGHT: tl.constexpr, HAS_OWN: tl.constexpr, FEW: tl.constexpr, EDGES: tl.constexpr, LONG: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """`propagate` for the long rows among LONG rows, one after another, EDGES neighbours at once."""
+    """`propagate` for the long rows among LONG rows, one after another, EDGES neighbours at a time."""
     i = start + tl.arange(0, LONG)
     columns = c < D
     dtype = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
@@ -155,7 +157,7 @@ def _kept(position, key, probability):
 
 @triton.jit
 def _activated(value, row, column, segment, key, probability, D, RELU: tl.constexpr, HAS_KEY: tl.constexpr):
-    """ReLU and dropout of numbers in these rows and columns of a replica."""
+    """ReLU and dropout of the values in these rows and columns of a replica."""
     if RELU:
         value = tl.where(value > 0, value, tl.where(value != value, value, 0.0))
     if HAS_KEY:
@@ -191,7 +193,7 @@ def activate_backward(
     grad, result, ptr, probability, grad_x, grad_bias, N, S, D: tl.constexpr, DROPS: tl.constexpr,
     SEGMENTS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """`grad_bias` comes in as zeros."""
+    """`grad_bias` is initially zero."""
     segment, start, end, stop = _tile(ptr, tl.program_id(0), N, S, ROWS, SEGMENTS)
     if start >= end:
         return
@@ -212,7 +214,7 @@ def activate_backward(
 
 @size_free
 def segment_sum(x, ptr, out, S, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """One program per segment: segments should be short."""
+    """One program per segment, so segments should be short."""
     segment = tl.program_id(0).to(tl.int64)
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     dtype = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
@@ -228,7 +230,7 @@ def segment_sum(x, ptr, out, S, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl
 
 @size_free
 def segment_repeat(x, ptr, out, N, S, D: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Each row finds its segment by bisection: the last that begins at it or before."""
+    """Each row finds its segment by bisection: the last segment that begins at or before the row."""
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     low = tl.zeros([ROWS], dtype=tl.int32)

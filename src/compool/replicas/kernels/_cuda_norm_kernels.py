@@ -1,4 +1,4 @@
-"""The GPU kernels of batch norm by replicas: see `_triton_layer_kernels`."""
+"""The GPU kernels of batch norm per replica: see `_cuda_kernels`."""
 
 import triton.language as tl
 
@@ -10,8 +10,8 @@ def norm_sums(
     x, grad, result, mean, scale, ptr, sums, weighted_sums, N, S, D: tl.constexpr, WHAT: tl.constexpr,
     RELU: tl.constexpr, SEGMENTS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Sums over each segment, into zeros: WHAT is "rows", "squares" of what is centred, or "grads", those of the result
-    and those times what was normalised.
+    """Sums over each segment, initially zero. WHAT selects the summands: "rows", "squares" of centred rows, or "grads",
+    the gradients of the result and these gradients times the normalised rows.
     """
     segment, start, end, stop = _tile(ptr, tl.program_id(0), N, S, ROWS, SEGMENTS)
     if start >= stop:
@@ -43,8 +43,8 @@ def norm_rows(
     x, grad, result, mean, scale, weight, shift, weighted_mean, ptr, out, N, S, D: tl.constexpr, BACKWARD: tl.constexpr,
     RELU: tl.constexpr, SEGMENTS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """(x − mean) · scale · weight + shift. BACKWARD: the gradient of x; `shift` and `weighted_mean` are the means of
-    the sums that `norm_sums` makes of gradients.
+    """(x − mean) · scale · weight + shift. BACKWARD: the gradient of x; `shift` and `weighted_mean` are then the two
+    sums of gradients from `norm_sums`, divided by the number of rows.
     """
     segment, start, end, stop = _tile(ptr, tl.program_id(0), N, S, ROWS, SEGMENTS)
     if start >= end:

@@ -33,7 +33,7 @@ def _numbered_padded(parent: Tensor, rank: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _rows(num_nodes: int) -> tuple[tuple[int], dict[str, int]]:
-    """The grid and the tile of a kernel over nodes and their edges: wide, as those with thousands take longest."""
+    """The grid and the tile of a kernel over nodes and their edges; wide, as nodes with many edges take longest."""
     return over(num_nodes, 16), {"ROWS": 16, "WIDE": 64}
 
 
@@ -64,7 +64,9 @@ def softmax_ends_backward(grad: Tensor, share: Tensor, edge_index: Tensor, row_p
 
 
 def forest_padded(edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, span: int) -> Tensor:
-    """Borůvka's rounds as in `ops._cuda.forest`, as many as the largest graph may need, each through all edges."""
+    """Borůvka's algorithm as in `ops._cuda.forest`, with as many rounds as the largest graph may need, each over all
+    edges.
+    """
     num_nodes, num_edges = row_ptr.numel() - 1, edge_index.size(1)
     if edge_score.dtype != torch.float32 or not num_nodes or not num_edges:
         return _torch.forest_padded(edge_score, edge_index, row_ptr, span)
@@ -75,7 +77,7 @@ def forest_padded(edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, span:
     chosen = best.clone()
     options = {"LISTED": False, "KEEP": False, "MASKED": False, "WIDE": False, "TIES": False, "BLOCK": EDGES}
     over_nodes, per_node = over(num_nodes, NODES), {"WIDE": False, "BLOCK": NODES}
-    for _ in range((span - 1).bit_length()):  # the components of a graph that have an edge halve in each
+    for _ in range((span - 1).bit_length()):  # each halves the number of components that still have an edge
         given = (score, edges, stride, edges, parent, best, parent, parent, parent, flags[1], flags[0])
         launch(forest_kernels.offer_edges, over(num_edges, EDGES), *given, num_edges, num_nodes, **options)
         nodes = (edges, stride, parent, best, parent, above, chosen, flags[0], num_nodes)
@@ -97,13 +99,12 @@ def contract_padded(
     keys, edge_of = row_ptr.new_full((num_edges,), 2**63 - 1), torch.full_like(row_ptr[:-1], -1, dtype=torch.int32)
     launch(padded.contraction_keys, grid, edge_score.contiguous(), row_ptr, graph_ptr, keys, BLOCK=EDGES)
     order = keys.sort(stable=True).indices
-    # The largest graph takes longest: where graphs are dense, in few large blocks; else most are one block
+    # The largest graph takes longest: if graphs are dense, use few large blocks; otherwise, most graphs are one block
     block, warps = (2048, 4) if num_edges >= 16 * num_nodes else (512, 1)
     launch(padded.contract, grid, order, edges, stride, row_ptr, graph_ptr, edge_of, BLOCK=block, num_warps=warps)
     nodes = torch.arange(num_nodes, dtype=torch.int32, device=edges.device)
-    ends = edges.index_select(
-        1, torch.where(edge_of < 0, nodes % num_edges, edge_of)
-    )  # unused reads are spread over memory
+    edge_or_filler = torch.where(edge_of < 0, nodes % num_edges, edge_of)  # spreads unused reads over memory
+    ends = edges.index_select(1, edge_or_filler)
     root = torch.where(edge_of < 0, nodes, ends.amin(0).int())
     cluster, first = _numbered_padded(root, torch.cumsum(root == nodes, 0, dtype=torch.int32))
     chosen = torch.where(first < num_nodes, edge_of[first.clamp(max=num_nodes - 1)], -1).long()
@@ -113,15 +114,15 @@ def contract_padded(
 def _connected(
     edge_index: Tensor, root: Tensor, limit: Tensor, span: int, self_loops: bool, input_loops: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The edges between roots, sorted, each once, padded with zeros, and where each row begins.
+    """The edges between roots, sorted, without repeats, padded with zeros; and the start of each row.
 
-    Edges are sorted by 32-bit keys where these suffice, which takes half the time.
+    Edges are sorted by 32-bit keys if these suffice, which takes half the time.
     """
     edges, stride = strided(edge_index)
     num_edges, num_nodes = edges.size(1), root.numel()
     out, rows = torch.zeros_like(edges), root.new_zeros(num_nodes + 1)
     if num_edges:
-        bits = max(span, 1).bit_length() + 1  # of two roots that an edge joins, how far they are apart
+        bits = max(span, 1).bit_length() + 1  # for the distance of two roots that an edge joins
         bits, dtype = (bits, torch.int32) if num_nodes << bits < 2**31 else (32, torch.int64)
         keys, none, short = root.new_empty(num_edges, dtype=dtype), {"NONE": torch.iinfo(dtype).max}, {"BITS": bits}
         grid, block = over(num_edges, EDGES), {"BLOCK": EDGES}

@@ -1,4 +1,4 @@
-"""The GPU kernels of padded graphs, of which no size changes: see `_cuda_kernels`."""
+"""The GPU kernels of padded graphs, whose sizes never change: see `_cuda_kernels`."""
 
 import triton.language as tl
 
@@ -10,8 +10,8 @@ def pair_keys(
     edge_index, stride, root, keys, limit, E, NONE: tl.constexpr, BITS: tl.constexpr, SELF_LOOPS: tl.constexpr,
     INPUT_LOOPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Keys by which edges sort by the roots they join: the source, and in the last BITS how far the target is from it,
-    which is less than 2^(BITS − 1) either way; NONE, the largest number, where there is no edge to keep.
+    """Keys that sort edges by the roots they join: the source, and in the last BITS the distance to the target, which
+    is less than 2^(BITS − 1) either way. NONE, the largest number, marks edges that are dropped.
     """
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     is_edge = (e < E) & (e < tl.load(limit))
@@ -28,7 +28,7 @@ def pair_keys(
 
 @size_free
 def first_of_runs(keys, is_first, E, NONE: tl.constexpr, BLOCK: tl.constexpr):
-    """1 for each sorted key that differs from the one before it, 0 for repeats and for no edge."""
+    """1 for each sorted key that differs from the one before it, 0 for repeats and for NONE."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     key = tl.load(keys + e, mask=e < E, other=0)
     before = tl.load(keys + e - 1, mask=(e < E) & (e > 0), other=-1)
@@ -50,7 +50,7 @@ def place_edges(keys, rank, out, stride, E, BITS: tl.constexpr, BLOCK: tl.conste
 
 @size_free
 def row_starts(keys, rank, row_ptr, E, N, BITS: tl.constexpr, STEPS: tl.constexpr, BLOCK: tl.constexpr):
-    """Where the edges of each row begin [N + 1]: the rank before the first sorted key of that row, by bisection."""
+    """The start of each row's edges [N + 1]: the rank before the first sorted key of that row, by bisection."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = i <= N
     low = tl.zeros([BLOCK], dtype=tl.int64)
@@ -66,15 +66,15 @@ def row_starts(keys, rank, row_ptr, E, N, BITS: tl.constexpr, STEPS: tl.constexp
 
 @size_free
 def softmax_rows(ends, row_ptr, neighbour, largest, total, N, ROWS: tl.constexpr, WIDE: tl.constexpr):
-    """For the edges into each node, those out of it reversed: the largest raw score, and the sum of exponentials of
-    raw scores minus the largest.
+    """For the edges into each node, which are the reverse of its outgoing edges: the largest raw score, and the sum of
+    exponentials of raw scores minus the largest.
     """
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = i < N
     start = tl.load(row_ptr + i, mask=inside, other=0)
     end = tl.load(row_ptr + i + 1, mask=inside, other=0)
     own = tl.load(ends + N + i, mask=inside, other=0.0)
-    high = tl.full([ROWS], -3e38, dtype=ends.dtype.element_ty)  # infinity less infinity is no number
+    high = tl.full([ROWS], -3e38, dtype=ends.dtype.element_ty)  # not −∞, because ∞ − ∞ is NaN
     sums = tl.zeros([ROWS], dtype=ends.dtype.element_ty)
     for offset in range(0, tl.max(end - start, 0), WIDE):
         e = start[:, None] + offset + tl.arange(0, WIDE)[None, :]
@@ -96,13 +96,13 @@ def softmax_edges(ends, edge_index, stride, largest, total, share, limit, N, E, 
     v = tl.load(edge_index + stride + e, mask=is_edge, other=0)
     raw = tl.load(ends + u, mask=is_edge, other=0.0) + tl.load(ends + N + v, mask=is_edge, other=0.0)
     value = tl.exp(raw - tl.load(largest + v, mask=is_edge, other=0.0))
-    value /= tl.load(total + v, mask=is_edge, other=1.0) + 1e-16  # as PyG has it
+    value /= tl.load(total + v, mask=is_edge, other=1.0) + 1e-16  # as in PyG
     tl.store(share + e, tl.where(is_edge, value, 0.0), mask=e < E)
 
 
 @size_free
 def softmax_into(grad, share, edge_index, stride, into, limit, E, BLOCK: tl.constexpr):
-    """The sum of gradient times share of the edges into each node, into zeros; few edges have a gradient."""
+    """The sum of gradient times share over the edges into each node, initially zero; few edges have a gradient."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     is_edge = (e < E) & (e < tl.load(limit))
     g = tl.load(grad + e, mask=is_edge, other=0.0)
@@ -113,7 +113,7 @@ def softmax_into(grad, share, edge_index, stride, into, limit, E, BLOCK: tl.cons
 
 @size_free
 def softmax_out(grad, share, row_ptr, neighbour, into, out, N, ROWS: tl.constexpr, WIDE: tl.constexpr):
-    """The gradient of what each node adds to the edges out of it."""
+    """The gradient of what each node adds to its outgoing edges."""
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = i < N
     start = tl.load(row_ptr + i, mask=inside, other=0)
@@ -144,10 +144,10 @@ def contraction_keys(score, row_ptr, graph_ptr, keys, BLOCK: tl.constexpr):
 
 @size_free
 def contract(order, edge_index, stride, row_ptr, graph_ptr, edge_of, BLOCK: tl.constexpr):
-    """One program per graph: contract its edges in order, each unless one of its nodes is already contracted.
+    """One program per graph: contract its edges in order, skipping edges with an end that is already contracted.
 
-    `edge_of` comes in as −1 and becomes the contracted edge of each node. Most edges of a dense graph are skipped, a
-    block at a time; within a block, the first free edge is contracted until none is left.
+    `edge_of`, the contracted edge of each node, is initially −1. Most edges of a dense graph are skipped, a block at a
+    time; within a block, the first free edge is contracted until none is left.
     """
     graph = tl.program_id(0)
     node = tl.load(graph_ptr + graph)

@@ -1,4 +1,4 @@
-"""The GPU kernels of products by replicas: see `_cuda_kernels`."""
+"""The GPU kernels of matrix products per replica: see `_cuda_kernels`."""
 
 import triton
 import triton.language as tl
@@ -8,7 +8,7 @@ from compool.replicas.kernels._cuda_kernels import _activated, _tile, size_free
 
 @triton.jit
 def _split_tf32(value, PRECISION: tl.constexpr):
-    """A float32 as the sum of two numbers with few bits, as tensor cores take them; itself if `PRECISION` is "tf32"."""
+    """Split a float32 into the sum of two numbers with few bits, as tensor cores need; no split for "tf32"."""
     if PRECISION == "tf32":
         high, low = value, value
     else:
@@ -20,9 +20,9 @@ def _split_tf32(value, PRECISION: tl.constexpr):
 
 @triton.jit
 def _dot(left, high, low, total, PRECISION: tl.constexpr):
-    """`left` times the sum of `high` and `low`, added to `total`, as good as in float32.
+    """Add `left` times the sum of `high` and `low` to `total`, as precisely as in float32.
 
-    Triton's own "tf32x3" splits both factors for every product; here a constant factor is split before the loop.
+    Triton's own "tf32x3" splits both factors for every product; this splits a constant factor once before the loop.
     """
     if PRECISION == "tf32":
         total = tl.dot(left, high, total, input_precision="tf32")
@@ -42,13 +42,13 @@ def grouped_linear(
     PRECISION: tl.constexpr, SEGMENTS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, INNER: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """CHUNK rows per program, ROWS at once: a weight of at most INNER inputs is loaded once."""
+    """CHUNK rows per program, ROWS at a time; a weight with at most INNER inputs is loaded only once."""
     segment, start, end, stop = _tile(ptr, tl.program_id(0), N, S, CHUNK, SEGMENTS)
     if start >= end:
         return
     end = tl.minimum(end, start + CHUNK)
     o = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    if start >= stop:  # rows of none
+    if start >= stop:  # rows of no replica
         for first in range(start, end, ROWS):
             i = (first + tl.arange(0, ROWS)).to(tl.int64)
             nothing = tl.zeros([ROWS, COLUMNS], dtype=out.dtype.element_ty)
@@ -89,7 +89,7 @@ def grouped_outer(
     PRECISION: tl.constexpr, SEGMENTS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, LEFT: tl.constexpr,
     RIGHT: tl.constexpr,
 ):  # fmt: skip
-    """out[s] += leftᵀ right and sums[s] += the sum of left, over CHUNK rows; both come in as zeros."""
+    """out[s] += leftᵀ right and sums[s] += the sum of left, over CHUNK rows; both are initially zero."""
     segment, start, end, stop = _tile(ptr, tl.program_id(0), N, S, CHUNK, SEGMENTS)
     if start >= stop:
         return

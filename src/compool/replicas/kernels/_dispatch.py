@@ -10,7 +10,7 @@ from compool.ops import _dispatch
 
 
 class ReplicaKernels(NamedTuple):
-    """What computes the layers of many replicas on one kind of device."""
+    """The functions that compute stacked layers on one device type."""
 
     gather_graphs: Callable[..., tuple[Tensor, ...]]
     grouped_linear: Callable[..., Tensor]
@@ -32,7 +32,7 @@ class ReplicaKernels(NamedTuple):
 
 
 def kernels_for(tensor: Tensor) -> ReplicaKernels:
-    """The kernels for where `tensor` lives; their modules are imported when the first of them runs."""
+    """The kernels for the device of `tensor`; their modules are imported on first use."""
     if not _dispatch.has_kernels(tensor):
         from compool.replicas.kernels._torch import KERNELS
     elif tensor.is_cuda:

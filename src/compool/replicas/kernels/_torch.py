@@ -1,4 +1,4 @@
-"""The operations of stacked layers in torch: the reference."""
+"""The operations of stacked layers in plain torch operations: the reference."""
 
 from itertools import pairwise
 
@@ -24,9 +24,9 @@ def gather_graphs(
 
 
 def _gather(ptr: Tensor, segments: Tensor, capacity: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Where each chosen segment begins in the result; the segment at each position, and the element of the source.
+    """The start of each chosen segment in the result, and the segment and the source element at each position.
 
-    The result has the size of `capacity`. Padding is an extra segment, whose elements are the source's end.
+    The result has `capacity` positions. Padding is an extra segment, whose elements are the end of the source.
     """
     offset = F.pad(torch.cumsum(segment_sizes(ptr, segments), 0), (1, 0))
     segment = torch.repeat_interleave(torch.diff(offset, append=offset.new_full((1,), capacity)), output_size=capacity)
@@ -131,7 +131,7 @@ def propagate(
     wide = torch.promote_types(x.dtype, torch.float32)
     out = x.new_zeros(x.shape, dtype=wide)
     messages = x.to(wide) if right is None else x * right.unsqueeze(1)
-    target = _row_segment(row_ptr, neighbour.size(0))  # entries after the last row's are not neighbours
+    target = _row_segment(row_ptr, neighbour.size(0))  # entries after the last row are padding
     out = torch.cat([out, out[:1]]).index_add_(0, target, messages.index_select(0, neighbour))[:-1]
     if left is not None:
         out *= left.unsqueeze(1)
@@ -141,7 +141,7 @@ def propagate(
 
 
 def _keep(x: Tensor, ptr: Tensor, key: Tensor, probability: Tensor) -> Tensor:
-    """1 / (1 − p) for what is kept, 0 for what is dropped, by a hash of the key and the position in the replica."""
+    """1 / (1 − p) for kept values, 0 for dropped ones, by a hash of the key and the position in the replica."""
 
     def each(values: Tensor) -> Tensor:
         return segment_repeat(values.unsqueeze(1), ptr, x.size(0))
@@ -179,7 +179,7 @@ def activate_backward(grad: Tensor, out: Tensor, ptr: Tensor, probability: Tenso
 def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
     is_edge = torch.arange(edge_index.size(1), device=ends.device) < row_ptr[-1]
     raw = (ends[0].index_select(0, edge_index[0]) + ends[1].index_select(0, edge_index[1])).where(is_edge, -torch.inf)
-    from torch_geometric.utils import softmax  # takes seconds to import, and is rarely needed
+    from torch_geometric.utils import softmax  # imported here, as it takes seconds and is rarely needed
 
     share: Tensor = softmax(raw, edge_index[1].long(), num_nodes=ends.size(1))
     return share.where(is_edge, 0)

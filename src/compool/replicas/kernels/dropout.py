@@ -1,4 +1,4 @@
-"""Random masks from keys: which numbers are dropped depends on a replica's key and on nothing else in the batch."""
+"""Random masks from keys: a replica's mask depends on its key only, not on the rest of the batch."""
 
 from typing import Any, cast
 
@@ -27,14 +27,14 @@ activate_backward = operator(
 
 class _Drop(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, *how: Tensor) -> Tensor:
-        ctx.save_for_backward(*how)
-        return cast(Tensor, _drop(x, *how))
+    def forward(ctx: Any, x: Tensor, *options: Tensor) -> Tensor:
+        ctx.save_for_backward(*options)
+        return cast(Tensor, _drop(x, *options))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return _drop(grad, *ctx.saved_tensors), None, None, None  # the same mask again, not stored
+        return _drop(grad, *ctx.saved_tensors), None, None, None  # recomputes the mask instead of storing it
 
 
 class _Activate(torch.autograd.Function):
@@ -54,13 +54,13 @@ class _Activate(torch.autograd.Function):
 
 
 def dropout(x: Tensor, ptr: Tensor, key: Tensor, probability: Tensor) -> Tensor:
-    """Set numbers to zero with a replica's probability p; the others grow by 1 / (1 − p).
+    """Set values to zero with each replica's probability p, and scale the others by 1 / (1 − p).
 
     Args:
         x: features [N, d].
         ptr: replica r has the rows ``ptr[r]:ptr[r + 1]``; [R + 1].
         key: the random key of each replica, int64 [R].
-        probability: of each replica [R], float32.
+        probability: the dropout probability of each replica, float32 [R].
 
     Example:
         >>> x, ptr = torch.ones(4, 1), torch.tensor([0, 2, 4])
@@ -71,14 +71,14 @@ def dropout(x: Tensor, ptr: Tensor, key: Tensor, probability: Tensor) -> Tensor:
 
 
 def activate(x: Tensor, bias: Tensor | None, ptr: Tensor, key: Tensor | None, probability: Tensor) -> Tensor:
-    """Add each replica's bias, then ReLU, then :func:`dropout`, in one pass; without a key, no dropout.
+    """Add each replica's bias and apply ReLU and :func:`dropout` in one pass.
 
     Args:
         x: features [N, d].
-        bias: [R, d], or None.
+        bias: the bias of each replica [R, d], or None.
         ptr: replica r has the rows ``ptr[r]:ptr[r + 1]``; [R + 1].
-        key: the random key of each replica, int64 [R], or None.
-        probability: of each replica [R], float32.
+        key: the random key of each replica, int64 [R]; None for no dropout.
+        probability: the dropout probability of each replica, float32 [R].
 
     Example:
         >>> x, ptr = torch.tensor([[-1.0], [1.0]]), torch.tensor([0, 1, 2])

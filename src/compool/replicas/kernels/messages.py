@@ -32,7 +32,7 @@ class _Propagate(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        row_ptr, neighbour, left, right, own = ctx.saved_tensors  # Aᵀ = A: the two factors change places
+        row_ptr, neighbour, left, right, own = ctx.saved_tensors  # Aᵀ = A: only the two factors are swapped
         return _propagate(grad, row_ptr, neighbour, right, left, own), None, None, None, None, None
 
 
@@ -51,10 +51,10 @@ def propagate(
     Args:
         x: features [N, d].
         row_ptr: node i has the neighbours ``neighbour[row_ptr[i]:row_ptr[i + 1]]``; [N + 1].
-        neighbour: neighbours [E].
-        left: :math:`l`, by default ones [N].
-        right: :math:`r`, by default ones [N].
-        own: :math:`o`, by default zeros [N].
+        neighbour: the neighbours of all nodes, one node after another [E].
+        left: the factors :math:`l` [N], by default 1.
+        right: the factors :math:`r` [N], by default 1.
+        own: the factors :math:`o` [N], by default 0.
 
     Example:
         >>> x = torch.tensor([[1.0], [10.0], [100.0]])  # a path 0 – 1 – 2

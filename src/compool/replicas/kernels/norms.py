@@ -1,4 +1,4 @@
-"""Batch norm of many replicas at once, with the statistics of each replica's rows."""
+"""Batch norm of many replicas at once, with statistics over each replica's rows."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def segment_norm(
         bias: :math:`b` of each replica [R, d].
         ptr: replica r has the rows ``ptr[r]:ptr[r + 1]``; [R + 1].
         eps: :math:`\epsilon`.
-        relu: whether ReLU follows.
+        relu: whether to apply ReLU to the result.
 
     Returns:
         The result [N, d], and the mean and the (biased) variance of each replica's rows [R, d].

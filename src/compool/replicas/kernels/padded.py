@@ -1,4 +1,4 @@
-"""Pooling of padded graphs: no size changes and nothing is copied to the host, so that a CUDA graph can capture it."""
+"""Pooling of padded graphs. Sizes never change and nothing is copied to the host, so a CUDA graph can capture it."""
 
 from typing import Any, NamedTuple, cast
 
@@ -29,7 +29,7 @@ _coarsen_padded = operator(
 
 
 def row_pointer(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """Where the edges of each node begin, of edges sorted by source; [N + 1]. Nothing is copied to the host.
+    """The start of each node's edges [N + 1], where edges are sorted by source. Nothing is copied to the host.
 
     Example:
         >>> row_pointer(torch.tensor([[0, 0, 2], [1, 2, 0]]), num_nodes=3)
@@ -40,14 +40,14 @@ def row_pointer(edge_index: Tensor, num_nodes: int) -> Tensor:
 
 
 class PaddedCoarse(NamedTuple):
-    """The coarse graph, padded to the size of the fine one."""
+    """The coarse graph, padded to the size of the fine graph."""
 
     merged: Tensor
     """Mask [E] of the edges whose ends become one supernode."""
     parts: Components
-    """The supernodes: :attr:`~Components.first` is padded with N."""
+    """The supernodes; :attr:`~Components.first` is padded with N."""
     edge_index: Tensor
-    """Edges between supernodes [2, E], sorted, each once: the first ``row_ptr[-1]`` of them, zeros after."""
+    """Edges between supernodes [2, E], sorted, without repeats; zeros after the first ``row_ptr[-1]``."""
     row_ptr: Tensor
     """Supernode k has the edges ``row_ptr[k]:row_ptr[k + 1]``; [N + 1]."""
 
@@ -60,20 +60,21 @@ def coarsen_padded(
     self_loops: bool = False,
     span: int | None = None,
 ) -> PaddedCoarse:
-    """:func:`coarsen` of a padded graph into one of the same size: no size depends on what merges.
+    """:func:`coarsen` of a padded graph into one of the same size: no size depends on the merged edges.
 
-    Nothing is copied to the host, so that a CUDA graph can capture it. Padding nodes have no edges and come after the
-    others; they become supernodes after the others. An edge whose score is NaN merges its ends, so that NaN shows in
-    their weights, since a captured graph cannot raise.
+    Nothing is copied to the host, so a CUDA graph can capture this. Padding nodes have no edges and come last; they
+    become the last supernodes. An edge with a NaN score merges its ends, so that NaN shows in their weights, because a
+    captured graph cannot raise an error.
 
     Args:
         edge_score: scores [E].
-        edge_index: edges [2, E], sorted, each once, no self-loops; only the first ``row_ptr[-1]`` are edges.
+        edge_index: edges [2, E], sorted, without repeats or self-loops; only the first ``row_ptr[-1]`` are edges.
         row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1].
         threshold: merge the edges that score above it.
         self_loops: keep the edges inside supernodes as self-loops.
-        span: no edge joins nodes further apart: the size of the largest graph, where nodes are sorted by graph. A small
-            span saves time on a GPU; a span that is too small gives wrong edges.
+        span: an upper bound on the distance of the indices of two connected nodes, such as the size of the largest
+            graph if nodes are sorted by graph. A small span saves time on a GPU; one that is too small gives wrong
+            edges.
 
     Example:
         >>> edge_index, row_ptr = torch.tensor([[0, 1, 1, 2, 0, 0], [1, 0, 2, 1, 0, 0]]), torch.tensor([0, 1, 3, 4, 4])
@@ -96,16 +97,16 @@ _forest_padded = operator(
 
 
 def forest_padded(edge_score: Tensor, edge_index: Tensor, row_ptr: Tensor, span: int | None = None) -> Tensor:
-    """:func:`spanning_forest` of a padded graph: positions of edges [N], highest scores first, then −1.
+    """:func:`spanning_forest` of a padded graph: positions of edges, highest scores first, padded with −1 [N].
 
-    Nothing is copied to the host. An edge whose score is NaN counts as the highest.
+    Nothing is copied to the host. A NaN score counts as the highest.
 
     Args:
         edge_score: scores [E].
-        edge_index: edges [2, E]; only the first ``row_ptr[-1]`` are edges, and those after them are self-loops.
+        edge_index: edges [2, E]; only the first ``row_ptr[-1]`` are edges, the rest is padding with self-loops.
         row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1].
-        span: no component has more nodes. A small span saves time on a GPU; one that is too small gives a part of the
-            forest.
+        span: an upper bound on the number of nodes per component. A small span saves time on a GPU; one that is too
+            small gives an incomplete forest.
 
     Example:
         >>> edge_index, row_ptr = torch.tensor([[0, 1, 1, 2, 0], [1, 0, 2, 1, 0]]), torch.tensor([0, 1, 3, 4, 4])
@@ -129,7 +130,7 @@ _softmax_ends_backward = operator(
 
 
 class _SoftmaxEnds(torch.autograd.Function):
-    """What a target adds is the same for all edges into it: its gradient is zero."""
+    """A target adds the same number to all its incoming edges, so the gradient of this number is zero."""
 
     @staticmethod
     def forward(ctx: Any, ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
@@ -147,12 +148,12 @@ class _SoftmaxEnds(torch.autograd.Function):
 def softmax_ends(ends: Tensor, edge_index: Tensor, row_ptr: Tensor) -> Tensor:
     """The softmax of :func:`~compool.ops.gather_ends` over the edges into each node.
 
-    The graph must be undirected: the edges into a node are those out of it, reversed, so that no edge has to look up
-    its target.
+    The graph must be undirected: a node's incoming edges are then the reverse of its outgoing edges, which are
+    consecutive.
 
     Args:
         ends: what a node adds to the scores of its outgoing and of its incoming edges [2, N].
-        edge_index: edges [2, E], both directions, sorted; those after the first ``row_ptr[-1]`` are padding, and get 0.
+        edge_index: edges [2, E], both directions, sorted; only the first ``row_ptr[-1]`` are edges, padding gets 0.
         row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1].
 
     Example:
@@ -176,16 +177,16 @@ _contract_padded = operator(
 
 
 class PaddedContraction(NamedTuple):
-    """The pairs and single nodes that result, by first member, padded to the number of nodes."""
+    """The pairs and single nodes after contraction, numbered by first member and padded to the number of nodes."""
 
     cluster: Tensor
     """The supernode of each node [N]."""
     chosen: Tensor
-    """The contracted edge of each supernode [N]; −1: none."""
+    """The contracted edge of each supernode [N]; −1 if there is none."""
     first: Tensor
-    """The first member of each supernode [N]; N: no supernode."""
+    """The first member of each supernode [N], padded with N."""
     edge_index: Tensor
-    """Edges between supernodes [2, E], those inside them too, sorted, each once: the first ``row_ptr[-1]``."""
+    """Edges between and inside supernodes [2, E], sorted, without repeats; zeros after the first ``row_ptr[-1]``."""
     row_ptr: Tensor
     """Supernode k has the edges ``row_ptr[k]:row_ptr[k + 1]``; [N + 1]."""
 
@@ -197,11 +198,11 @@ def contract_padded(
 
     Args:
         edge_score: scores [E].
-        edge_index: edges [2, E], sorted, each once; only the first ``row_ptr[-1]`` are edges.
+        edge_index: edges [2, E], sorted, without repeats; only the first ``row_ptr[-1]`` are edges.
         row_ptr: node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1].
         graph_ptr: graph g has the nodes ``graph_ptr[g]:graph_ptr[g + 1]``; no edge joins two graphs.
-        span: the size of the largest graph, or more. A small span saves time on a GPU; a span that is too small gives
-            wrong edges.
+        span: an upper bound on the number of nodes per graph. A small span saves time on a GPU; one that is too small
+            gives wrong edges.
 
     Example:
         >>> edge_index, row_ptr = torch.tensor([[0, 1, 1, 2, 0], [1, 0, 2, 1, 0]]), torch.tensor([0, 1, 3, 4, 4])
@@ -214,8 +215,8 @@ def contract_padded(
 
 
 def merge_padded_pairs(x: Tensor, edge_score: Tensor, parts: PaddedContraction, capacity: int | None = None) -> Tensor:
-    """:func:`merge_pairs` of a padded graph: features [N, d], or those of the first `capacity` supernodes."""
+    """:func:`merge_pairs` of a padded graph: features [N, d], or [capacity, d] with a `capacity` for supernodes."""
     chosen = parts.chosen[:capacity]
-    filler = torch.arange(chosen.size(0), device=x.device) % max(edge_score.size(0), 1)  # reads are spread over memory
+    filler = torch.arange(chosen.size(0), device=x.device) % max(edge_score.size(0), 1)  # spreads reads over memory
     score = edge_score.index_select(0, torch.where(chosen < 0, filler, chosen))
     return scale_pairs(x, torch.where(chosen < 0, 1.0, score), parts.cluster)

@@ -1,6 +1,6 @@
 """Dense layers of many replicas at once: each replica has its own consecutive rows and its own weights.
 
-Rows after those of the last replica are padding: their result is zero.
+Rows after the last replica's are padding, whose result is zero.
 """
 
 from typing import Any, cast
@@ -108,7 +108,7 @@ def grouped_linear(x: Tensor, weight: Tensor, ptr: Tensor, bias: Tensor | None =
     Args:
         x: features [N, i].
         weight: one weight per replica [R, o, i], each as in :class:`torch.nn.Linear`.
-        ptr: replica r has the rows ``ptr[r]:ptr[r + 1]``; [R + 1]. Rows of no replica become zero.
+        ptr: replica r has the rows ``ptr[r]:ptr[r + 1]``; [R + 1]. Rows that belong to no replica become zero.
         bias: one bias per replica [R, o], or None.
 
     Returns:
@@ -131,16 +131,16 @@ def linear_activate(
     probability: Tensor,
     onto: Tensor | None = None,
 ) -> Tensor:
-    """:func:`grouped_linear`, added to `onto` if there is any, and :func:`activate`, in one pass over the result.
+    """:func:`grouped_linear`, added to `onto` if given, and :func:`activate`, in one pass over the result.
 
     Args:
         x: features [N, i].
         weight: one weight per replica [R, o, i].
         bias: one bias per replica [R, o].
-        ptr: replica r has the rows ``ptr[r]:ptr[r + 1]``; [R + 1]. Rows of no replica become zero.
-        key: the random key of each replica, int64 [R], or None.
-        probability: of each replica [R], float32.
-        onto: features [N, o], or None.
+        ptr: replica r has the rows ``ptr[r]:ptr[r + 1]``; [R + 1]. Rows that belong to no replica become zero.
+        key: the random key of each replica, int64 [R]; None for no dropout.
+        probability: the dropout probability of each replica, float32 [R].
+        onto: features to which the product is added [N, o], or None.
 
     Example:
         >>> x, weight = torch.tensor([[1.0], [2.0]]), torch.tensor([[[1.0]], [[10.0]]])
@@ -162,7 +162,7 @@ def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
 
 
 def segment_repeat(x: Tensor, ptr: Tensor, num_rows: int) -> Tensor:
-    """Give every row of a segment the segment's row of `x`; the reverse of :func:`segment_sum`.
+    """Give every row of a segment the segment's row of `x`; the transpose of :func:`segment_sum`.
 
     Example:
         >>> segment_repeat(torch.tensor([[5.0], [6.0]]), torch.tensor([0, 2, 3]), num_rows=3).squeeze(1)

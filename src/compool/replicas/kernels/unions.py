@@ -1,4 +1,4 @@
-"""Batches from a set of graphs that is stored in flat arrays."""
+"""Batches of graphs from a set that is stored in flat arrays."""
 
 from typing import Any, NamedTuple
 
@@ -30,9 +30,9 @@ class Gathered(NamedTuple):
     """Graphs of a set, one after another, as a single graph."""
 
     graph_ptr: Tensor
-    """The g-th of them has the nodes ``graph_ptr[g]:graph_ptr[g + 1]``; [B + 1]."""
+    """The g-th graph has the nodes ``graph_ptr[g]:graph_ptr[g + 1]``; [B + 1]."""
     node: Tensor
-    """The node of the set that each node is [N]; for padding, the number of nodes of the set."""
+    """The index of each node in the set [N]; for padding, the number of nodes of the set."""
     row_ptr: Tensor
     """Node i has the edges ``row_ptr[i]:row_ptr[i + 1]``; [N + 1]."""
     edge_index: Tensor
@@ -47,16 +47,16 @@ def gather_graphs(
     edge_index: Tensor,
     capacity: tuple[int, int] | None = None,
 ) -> Gathered:
-    """Join graphs of a set.
+    """Join graphs of a set to a single graph.
 
     Args:
-        graph_ids: the graphs [B]; −1 stands for no graph.
+        graph_ids: the graphs [B]; −1 means no graph.
         node_ptr: graph g of the set has the nodes ``node_ptr[g]:node_ptr[g + 1]``.
-        edge_ptr: and the edges ``edge_ptr[g]:edge_ptr[g + 1]``.
+        edge_ptr: graph g of the set has the edges ``edge_ptr[g]:edge_ptr[g + 1]``.
         row_ptr: node i of the set has the edges ``row_ptr[i]:row_ptr[i + 1]``.
-        edge_index: the edges of the set, numbered within their graph.
-        capacity: numbers of nodes and edges to pad to; by default, no padding. On a GPU it is not checked that they
-            suffice, as no size is copied to the host.
+        edge_index: the edges of the set [2, E], with nodes numbered within their graph.
+        capacity: numbers of nodes and edges to pad to; by default, no padding. On a GPU, it is not checked that they
+            suffice, because no size is copied to the host.
 
     Example:
         >>> node_ptr, edge_ptr = torch.tensor([0, 2, 3]), torch.tensor([0, 2, 2])  # an edge, and a node
@@ -73,7 +73,8 @@ def gather_graphs(
 
 
 def checked_capacity(graph_ids: Tensor, node_ptr: Tensor, edge_ptr: Tensor, nodes: int, edges: int) -> tuple[int, int]:
-    """The capacity for the nodes and edges of graphs: as given, if it suffices; −1: what they need.
+    """The capacity for the nodes and edges of graphs: as given, or for −1 what the graphs need. Raises a ValueError if
+    it does not suffice.
 
     Example:
         >>> checked_capacity(torch.tensor([1, 1]), torch.tensor([0, 2, 5]), torch.tensor([0, 2, 6]), -1, -1)
@@ -88,7 +89,7 @@ def checked_capacity(graph_ids: Tensor, node_ptr: Tensor, edge_ptr: Tensor, node
 
 
 def segment_sizes(ptr: Tensor, segments: Tensor) -> Tensor:
-    """The sizes of segments; 0 for −1.
+    """The sizes of the chosen segments; 0 for −1.
 
     Example:
         >>> segment_sizes(torch.tensor([0, 3, 5]), torch.tensor([1, -1, 0]))
