@@ -84,6 +84,8 @@ class ComponentPooling(EdgeScorer):
         torch.Size([4, 16])
     """
 
+    _per_member = False  # divide features by the number of members before they are rounded
+
     def __init__(
         self,
         in_channels: int,
@@ -125,7 +127,6 @@ class ComponentPooling(EdgeScorer):
         self.dropout = dropout
         self.self_loops = self_loops
         self.edge_reduce = edge_reduce
-        self._per_member = False  # divide features by the number of members before they are rounded
         self._num_idle_steps, self._idle_state, self._has_warned = 0, "", False
 
     def reset_parameters(self) -> None:
@@ -151,10 +152,11 @@ class ComponentPooling(EdgeScorer):
         num_nodes = x.size(0)
         dropout = self.dropout if self.training else 0.0
         fine = (edge_index, edge_attr)
-        options = (self.quantile, self.max_size, self.edge_dim, edge_attr, dropout or None, self.random_order)
-        is_basic = isinstance(self.score, str) and self.weights == "merged" and self.edge_reduce != "multiplicity"
-        is_basic = is_basic and self.reduce == "score" and self.scorer is None and self.random is None
-        if is_basic and all(option is None for option in options):  # one operator does all steps
+        has_named_score = isinstance(self.score, str) and self.scorer is None and self.random is None and not dropout
+        weighs_by_score = self.weights == "merged" and self.reduce == "score" and self.random_order is None
+        selects_on_device = self.quantile is None and self.max_size is None  # by a threshold or a ratio
+        has_edge_features = self.edge_dim is not None or edge_attr is not None or self.edge_reduce == "multiplicity"
+        if has_named_score and weighs_by_score and selects_on_device and not has_edge_features:  # one operator does all
             term = None
             if self.similarity is not None:
                 term, x = self.similarity.term_and_pass(x, edge_index)

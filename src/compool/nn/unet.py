@@ -62,10 +62,7 @@ class ComponentUNet(torch.nn.Module):
         joined = hidden_channels * (2 if skip == "cat" else 1)
         up = [hidden_channels] * (depth - 1) + [out_channels]
         self.down = torch.nn.ModuleList(conv(width, hidden_channels) for width in down)
-        pools = [ComponentPooling(hidden_channels, **pooling) for _ in range(depth)]
-        for pool in pools:
-            pool._per_member = True  # sums over large supernodes would drown the features that are added to them
-        self.pools = torch.nn.ModuleList(pools)
+        self.pools = torch.nn.ModuleList(_MeanComponentPooling(hidden_channels, **pooling) for _ in range(depth))
         self.up = torch.nn.ModuleList(conv(joined, width) for width in up)
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Tensor:
@@ -94,3 +91,9 @@ class ComponentUNet(torch.nn.Module):
 
     def _convolve(self, conv: torch.nn.Module, x: Tensor, edge_index: Tensor) -> Tensor:
         return F.dropout(conv(x, edge_index).relu(), self.dropout, self.training)
+
+
+class _MeanComponentPooling(ComponentPooling):
+    """Divides sums by the number of members: those of large supernodes would drown out what the skip adds to them."""
+
+    _per_member = True

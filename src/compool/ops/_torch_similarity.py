@@ -1,12 +1,14 @@
 """Distances between the ends of edges, and their running statistics, in plain torch operations: see `similarity`."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from compool.ops._checks import check_range
 
+Count = TypeVar("Count", int, Tensor)
 SAMPLE = 2**12  # approximate number of edges per batch from which each channel's mean difference is estimated
 MOMENTUM = 0.05  # of running statistics, from the 20th batch on
 TINY = 1e-30  # a channel with a mean difference up to this is constant, and gets no share
@@ -48,7 +50,7 @@ def _squared_differences(x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> T
     return (x[edge_index[0]] - x[edge_index[1]]).square()
 
 
-def sample_spacing(num_edges: int) -> int:
+def sample_spacing(num_edges: Count) -> Count:
     """The spacing of a batch's sampled edges: 1, which samples all edges, if there are fewer than two times `SAMPLE`.
 
     It is odd, because the edges of a grid, for example, repeat the same few directions in turn.

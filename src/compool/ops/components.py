@@ -79,6 +79,6 @@ def connected_components(edge_index: Tensor, num_nodes: int) -> Tensor:
         tensor([0, 1, 2, 1, 0])
     """
     check_edge_index(edge_index)
-    check_num_nodes(num_nodes, edge_index)
+    num_nodes = check_num_nodes(num_nodes, edge_index)
     check_range(edge_index, num_nodes)
     return components(edge_index, torch.ones_like(edge_index[0], dtype=torch.bool), num_nodes).cluster

@@ -122,7 +122,7 @@ def _score_and_merge(
     raw = score_halves(x, halves, bias, edge_index)
     edge_score = _ACTIVATIONS[activation](raw if term is None else raw + term)
     size = count_members(cluster, like.size(0))
-    parts = Components(cluster, size, (size == 1)[cluster])
+    parts = Components(cluster, first=size, alone=(size == 1)[cluster])  # of `first`, only the length counts here
     return merge(x, edge_score, edge_index, merged, parts, wide=True).to(like.dtype), edge_score
 
 

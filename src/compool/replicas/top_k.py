@@ -47,6 +47,7 @@ class StackedTopKPooling(Module):
     def forward(self, x: Tensor, union: Union, key: Tensor | None = None) -> tuple[Tensor, Union]:
         """The features of the kept nodes, times their scores, and their union; `key` is not used."""
         score, graphs = self.score(x, union), union.graph_ptr.size(0) - 1
+        # Rounded up in each graph, and computed in another precision
         max_nodes = int(self.ratio * 1.000001 * x.size(0)) + graphs + 1 if self.ratio < 1 else int(self.ratio) * graphs
         return _induced(x, score, union, _highest(score.detach(), union, self.ratio), max_nodes)
 

@@ -13,7 +13,7 @@ from compool.data import Features, GraphSet
 from compool.data import features as choose_features
 from compool.data.features import edge_features
 from compool.replicas import kernels
-from compool.replicas.kernels.unions import segment_sizes
+from compool.replicas.kernels.unions import row_segment, segment_sizes
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -66,22 +66,22 @@ class Union:
     @cached_property
     def replica(self) -> Tensor:
         """The replica of each node [N]; the last replica for padding."""
-        return _segment(self.ptr, self.num_nodes).clamp_(max=self.replicas - 1)
+        return row_segment(self.ptr, self.num_nodes).clamp_(max=self.replicas - 1)
 
     @cached_property
     def graph(self) -> Tensor:
         """The graph of each node [N]; for padding, the number of graphs."""
-        return _segment(self.graph_ptr, self.num_nodes)
+        return row_segment(self.graph_ptr, self.num_nodes)
 
     @cached_property
     def edge_graph(self) -> Tensor:
         """The graph of each edge [E]; for padding, the number of graphs."""
-        return _segment(self.row_ptr[self.graph_ptr], self.edge_index.size(1))
+        return row_segment(self.row_ptr[self.graph_ptr], self.edge_index.size(1))
 
     @cached_property
     def edge_replica(self) -> Tensor:
         """The replica of each edge [E]; the last replica for padding."""
-        return _segment(self.edge_ptr, self.edge_index.size(1)).clamp_(max=self.replicas - 1)
+        return row_segment(self.edge_ptr, self.edge_index.size(1)).clamp_(max=self.replicas - 1)
 
     @property
     def is_edge(self) -> Tensor:
@@ -255,9 +255,3 @@ class Graphs:
 def _row_ptr(index: Tensor, size: int) -> Tensor:
     """The start of each of `size` values in the sorted vector `index` [size + 1]."""
     return torch._convert_indices_from_coo_to_csr(index, size, out_int32=index.dtype != torch.int64)
-
-
-def _segment(ptr: Tensor, num_rows: int) -> Tensor:
-    """The segment of each of `num_rows` rows; rows after the last segment get the number of segments."""
-    sizes = torch.diff(ptr, append=ptr.new_full((1,), num_rows))
-    return torch.repeat_interleave(sizes, output_size=num_rows)

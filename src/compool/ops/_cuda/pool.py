@@ -8,7 +8,7 @@ from torch import Tensor
 from compool.ops._cuda import kernels, row_kernels
 from compool.ops._cuda import launch as launching
 from compool.ops._cuda.forest import forest
-from compool.ops._cuda.launch import EDGES, HOOKS, NODES, PROGRAMS, launch, over, strided, tiles
+from compool.ops._cuda.launch import EDGES, HOOKS, NODES, PROGRAMS, check_nodes, launch, over, power, strided, tiles
 from compool.ops._cuda.steps import raise_flagged, score
 from compool.ops._torch import connect, distinct
 from compool.ops._torch_budget import highest
@@ -29,18 +29,17 @@ def pool(
 ) -> tuple[Tensor, ...]:
     (edges, stride), x = strided(edge_index), x.contiguous()
     num_nodes, num_edges, device = x.size(0), edges.size(1), x.device
-    if num_nodes >= 2**31:
-        raise ValueError(f"x has {num_nodes} nodes; the GPU kernels take fewer than 2³¹")
+    check_nodes(num_nodes)
     graphs, batched = (edges, False) if batch is None else (batch.contiguous(), True)
     grid, tile = tiles(num_nodes, x)
     by_node, by_edge = (-(-num_nodes // NODES),), (-(-num_edges // EDGES) or 1,)
 
     # What each end of an edge adds to its score; every node is a component by itself
-    size = min(1 << max(2 * num_edges - 1, 0).bit_length(), launching.TABLE)
+    size = min(power(2 * num_edges), launching.TABLE)
     table = torch.zeros(size + kernels.SIZE // 2, dtype=torch.long, device=device)
     flags = table[size:].view(torch.int32)
     parent, is_root = torch.empty(2, num_nodes, dtype=torch.int32, device=device)
-    alone, merged = (torch.empty(size, dtype=torch.bool, device=device) for size in (num_nodes, num_edges))
+    alone, merged = (torch.empty(length, dtype=torch.bool, device=device) for length in (num_nodes, num_edges))
     ends, weight = halves.new_empty(halves.size(0), num_nodes), halves.new_empty(num_nodes)
     nodes = (x, halves.contiguous(), ends, weight, parent, alone, graphs, flags, num_nodes)
     launch(kernels.start_and_project, grid[:1], *nodes, TWO=halves.size(0) == 2, HAS_BATCH=batched, **tile)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from compool.ops import _dispatch
 from compool.replicas.kernels._dispatch import ReplicaKernels, kernels_for
-from compool.replicas.kernels.unions import checked_capacity, segment_sizes
+from compool.replicas.kernels.unions import checked_capacity, row_segment, segment_sizes
 
 
 def gather_graphs(
@@ -71,20 +71,14 @@ def _segments(ptr: Tensor) -> list[tuple[int, int]]:
     return list(pairwise(ptr.tolist()))
 
 
-def _row_segment(ptr: Tensor, num_rows: int) -> Tensor:
-    """The segment of each row; rows after the last segment belong to an extra segment."""
-    sizes = torch.diff(ptr, append=ptr.new_full((1,), num_rows))
-    return torch.repeat_interleave(sizes, output_size=num_rows)
-
-
 def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
     wide = torch.promote_types(x.dtype, torch.float32)
     out = x.new_zeros(ptr.size(0), x.size(1), dtype=wide)
-    return out.index_add_(0, _row_segment(ptr, x.size(0)), x.to(wide))[:-1].to(x.dtype)
+    return out.index_add_(0, row_segment(ptr, x.size(0)), x.to(wide))[:-1].to(x.dtype)
 
 
 def segment_repeat(x: Tensor, ptr: Tensor, num_rows: int) -> Tensor:
-    return F.pad(x, (0, 0, 0, 1)).index_select(0, _row_segment(ptr, num_rows))
+    return F.pad(x, (0, 0, 0, 1)).index_select(0, row_segment(ptr, num_rows))
 
 
 def segment_norm(
@@ -131,7 +125,7 @@ def propagate(
     wide = torch.promote_types(x.dtype, torch.float32)
     out = x.new_zeros(x.shape, dtype=wide)
     messages = x.to(wide) if right is None else x * right.unsqueeze(1)
-    target = _row_segment(row_ptr, neighbour.size(0))  # entries after the last row are padding
+    target = row_segment(row_ptr, neighbour.size(0))  # entries after the last row are padding
     out = torch.cat([out, out[:1]]).index_add_(0, target, messages.index_select(0, neighbour))[:-1]
     if left is not None:
         out *= left.unsqueeze(1)

@@ -96,3 +96,9 @@ def segment_sizes(ptr: Tensor, segments: Tensor) -> Tensor:
         tensor([2, 0, 3])
     """
     return torch.where(segments >= 0, ptr[segments + 1] - ptr[segments], 0)
+
+
+def row_segment(ptr: Tensor, num_rows: int) -> Tensor:
+    """The segment of each row; rows after the last segment belong to an extra segment."""
+    sizes = torch.diff(ptr, append=ptr.new_full((1,), num_rows))
+    return torch.repeat_interleave(sizes, output_size=num_rows)
