@@ -128,8 +128,8 @@ def test_a_set_without_a_recipe_says_what_it_gets(tmp_path: Path) -> None:
         "features auto, hidden 64, batch 32, 200 epochs, lr 0.003, lr halved every 50, adamw, decay 0.01, dropout"
     )
     assert lines[1:3] == [
-        f"MINE has no recipe of its own; component uses the defaults: CPCL, {defaults} 0.1, readout mean",
-        f"MINE has no recipe of its own; none uses the defaults: CCL, {defaults} 0.1, readout mean",
+        f"MINE has no built-in recipe; component uses the defaults: CPCL, {defaults} 0.1, readout mean",
+        f"MINE has no built-in recipe; none uses the defaults: CCL, {defaults} 0.1, readout mean",
     ]
 
 
@@ -165,12 +165,12 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command += ["--workers", "1"]
     dry = run.invoke(app, [*command, "--dry-run"])
     assert dry.stdout.splitlines()[1:] == [
-        f"6 trainings to do in 4 blocks, 0 already in {store}",
+        f"6 runs to train in 4 blocks, 0 already in {store}",
         "communities component, fast epochs=1: 2 replicas on cpu, 1 epoch",
         "communities component, fast epochs=1: 1 replica on cpu, 1 epoch",
         "communities gin, fast epochs=1: 2 replicas on cpu, 1 epoch",
         "communities gin, fast epochs=1: 1 replica on cpu, 1 epoch",
-        "time: less than a minute, a rough estimate",
+        "estimated time: less than a minute",
     ]
     grouped = run.invoke(app, [*command, "--block", "1", "--dry-run"]).stdout
     assert "\ncommunities gin, fast epochs=1: 3 blocks of 1 replica on cpu, 1 epoch\n" in grouped
@@ -182,7 +182,7 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert first.stdout.splitlines()[-1] == f"report: {page}"
     assert "No runs of edgepool: communities (fast epochs=1)." in page.read_text()
     page.unlink()
-    assert "0 trainings to do in 0 blocks, 6 already in" in run.invoke(app, [*command, "--no-report"]).stdout
+    assert "0 runs to train in 0 blocks, 6 already in" in run.invoke(app, [*command, "--no-report"]).stdout
     assert not page.exists()
     rows = json.loads(run.invoke(app, ["runs", "--store", store, "--json"]).stdout)
     assert [(row["method"], row["replica"]) for row in rows] == [(m, r) for m in ("component", "gin") for r in range(3)]
