@@ -97,7 +97,7 @@ class CSVLog:
         with self.path.open(encoding="utf-8", newline="") as file:
             header = next(csv.reader(file))
         if header != names:
-            raise OSError(f"{self.path} has the columns of another version; move it elsewhere")
+            raise OSError(f"{self.path} has other columns than this version writes; move it elsewhere")
 
     def close(self) -> None:
         """Close the file."""
