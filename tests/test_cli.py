@@ -403,7 +403,7 @@ def test_show_without_any_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith("level 1: 60 nodes, supernodes at threshold 0: ")
     assert result.stdout.splitlines()[-1] == "communities-1.html"
-    why = "training communities component, replica 0: there is no study study.sqlite here"
+    why = "training communities component, replica 0: study.sqlite does not exist"
     assert result.stderr.splitlines()[0] == why
     assert (tmp_path / "communities-1.html").read_text().startswith("<!doctype html>")
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".npz"] == ["communities-1.html"]
