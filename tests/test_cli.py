@@ -115,9 +115,9 @@ def test_what_is_named_twice_is_trained_once(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: communities(90))
     twice = ["communities", "communities", "--method", "gin,gin", "--set", "lr=0.1,0.10"]
     result = run.invoke(app, ["run", *twice, "--replicas", "2", "--dry-run", "--store", "none.sqlite"])
-    assert "\n2 trainings to do" in result.stdout
+    assert "\n2 runs to train" in result.stdout
     both = ["--method", "gin", "--method", "component", "--replicas", "2", "--dry-run", "--store", "none.sqlite"]
-    assert "\n4 trainings to do" in run.invoke(app, ["run", *both]).stdout
+    assert "\n4 runs to train" in run.invoke(app, ["run", *both]).stdout
 
 
 def test_a_set_without_a_recipe_says_what_it_gets(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What `compool run` will train, in words."""
+"""Describe what `compool run` will train."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ def default_recipes(recipes: Sequence[Recipe]) -> list[str]:
 
 
 def plan_lines(plan: Sequence[Block], workers: int) -> list[str]:
-    """What a plan trains: one line per kind of block, and a rough estimate of the time."""
+    """Describe a plan: one line per kind of block, and a rough estimate of the time."""
     groups: dict[tuple[str, int, str, str, int, int], int] = {}
     seconds = 0.0
     for block in plan:

@@ -96,7 +96,7 @@ def check_num_edges(node_ptr: NDArray[np.int64], edge_ptr: NDArray[np.int64], ed
 
 
 def check_edges(node_ptr: NDArray[np.int64], edge_ptr: NDArray[np.int64], edge_index: NDArray[np.int32]) -> None:
-    """Raise a ValueError unless edges are within their graphs, sorted, unique, in both directions and no self-loops.
+    """Raise a ValueError unless edges lie in their graphs, sorted, unique, in both directions, without self-loops.
 
     The offsets and the number of edges must have been checked.
     """

@@ -86,7 +86,7 @@ def _array(content: bytearray) -> NDArray[Any]:
             raise ValueError(f"an array has format {version}")
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran_order, dtype = read_header(stream)
-    except Exception as error:  # numpy parses the header as Python code, which may raise anything
+    except Exception as error:  # numpy reads the header with Python's parser, which may raise anything
         raise ValueError(f"the header of an array is damaged: {error}") from None
     if dtype.kind not in "iufU" or fortran_order or min(shape, default=0) < 0:
         raise ValueError(f"an array of {dtype} is not expected")

@@ -28,7 +28,7 @@ class Encoding:
     width: int
     """The number of columns F."""
     num_labels: int = 0
-    """How many node labels there are; with the kind ``"labels"``, one column each."""
+    """The number of node labels; with the kind ``"labels"``, one column each."""
     num_edge_labels: int = 0
     num_edge_attributes: int = 0
     degrees: tuple[int, ...] = ()

@@ -30,7 +30,7 @@ class Table:
     header: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str
-    """What a reader must know about the numbers."""
+    """An explanation of the numbers."""
     records: tuple[dict[str, Any], ...]
     """The same numbers and more, unformatted, for CSV."""
     texts: int = 1

@@ -1,4 +1,4 @@
-"""How a trained network pools a graph, level by level."""
+"""Record how a trained network pools a graph, level by level."""
 
 import math
 from dataclasses import dataclass, replace
@@ -29,13 +29,13 @@ class Level:
     """The position of each node in drawings [N, 2]."""
     threshold: float
     weights: str
-    """What weights features: the scores of ``"merged"`` or of ``"all"`` edges, or the layer's `reduce` (``"sum"``,
+    """The weights of features: the scores of ``"merged"`` or of ``"all"`` edges, or the layer's `reduce` (``"sum"``,
     ``"mean"``, ``"graded"``).
     """
 
     @property
     def num_supernodes(self) -> int:
-        """How many supernodes there are."""
+        """The number of supernodes."""
         return int(self.cluster.max()) + 1 if self.cluster.numel() else 0
 
     @cached_property

@@ -20,7 +20,7 @@ MAX_FEATURES = 6  # shown per node, the largest
 
 
 def script_data(study: Study, graphs: Sequence[InspectedGraph], sweeps: Sequence[Sweep] = ()) -> str:
-    """What the page's scripts draw, as JSON that is safe inside a script element.
+    """The data of the page's scripts, as JSON that is safe inside a script element.
 
     Example:
         >>> from compool.report.results import collect

@@ -53,7 +53,7 @@ def remedy(missing: str) -> str:
 
 
 def missing_data(run: Run, pick: str, metric: str = "") -> str:
-    """What a run lacks for a rule and a metric: a key of :data:`REMEDIES`, the metric, or an empty string."""
+    """The data that a run lacks for a rule and a metric: a key of :data:`REMEDIES`, the metric, or an empty string."""
     if metric and run.status == "done" and metric != chosen_metric(run.metrics):
         return "" if run.metrics.get("test", {}).get(metric) is not None else metric
     if pick == BEST or run.status != "done":

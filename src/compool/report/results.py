@@ -51,7 +51,7 @@ class Result:
 
     @property
     def failed(self) -> int:
-        """How many runs failed."""
+        """The number of runs that failed."""
         return len(self.runs) - len(self.done)
 
     @cached_property
@@ -71,7 +71,7 @@ class Result:
 
     @property
     def parameters(self) -> int:
-        """How many parameters the network has."""
+        """The number of parameters of the network."""
         return self.runs[0].parameters
 
     @property
@@ -159,7 +159,7 @@ class Study:
     num_runs: int
     """Runs in the store."""
     pick: str = BEST
-    """Which epoch of a training counts."""
+    """The rule that picks the epoch of each training."""
     general: tuple[str, ...] = ()
     """The warnings that are not about rows."""
     sweeps: tuple[Any, ...] = ()

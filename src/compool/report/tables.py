@@ -163,7 +163,7 @@ def parameters(study: Study) -> Table:
 
 
 def pooling(study: Study) -> Table:
-    """How much each method pools, and the cost of a run."""
+    """The nodes that each method keeps, and the cost of a run."""
     names = _name_columns(study)
     header = (*names, "method", "runs", "failed", "nodes kept, %", "epoch picked", "seconds per run", "runs per block")
     rows, records = [], []
@@ -233,7 +233,7 @@ def _key(row: Row, method: str) -> dict[str, Any]:
 
 
 def _change(counts: dict[str, int], method: str) -> float | None:
-    """How many more parameters component pooling has than the method, in percent."""
+    """The additional parameters of component pooling compared with the method, in percent."""
     if method == OURS or not counts.get(OURS) or not counts.get(method):
         return None
     return 100 * (counts[OURS] / counts[method] - 1)

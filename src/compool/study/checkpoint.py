@@ -33,7 +33,7 @@ class Interrupted(NamedTuple):
 
     members: Members
     epochs: int
-    """How many epochs are done."""
+    """The number of epochs that are done."""
 
 
 def folder_of(store: Path) -> Path:

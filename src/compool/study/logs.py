@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """What was measured in one epoch of one run."""
+    """The measurements of one epoch of one run."""
 
     recipe: Recipe
     """Its data set, method and settings."""

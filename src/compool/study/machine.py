@@ -1,4 +1,4 @@
-"""How many CPUs and how much memory this process may use: the machine's, or less in a container."""
+"""The CPUs and memory that this process may use: those of the machine, or fewer in a container."""
 
 import ctypes
 import os
@@ -9,7 +9,7 @@ UNKNOWN_MEMORY = 4 * 2**30  # bytes, where the system does not say
 
 
 def num_cpus(root: Path = Path("/")) -> int:
-    """How many CPUs this process may use: those in its affinity mask, but no more than the quota of its container.
+    """The number of CPUs that this process may use: those in its affinity mask, at most the quota of its container.
 
     Args:
         root: the root of the file system.

@@ -107,6 +107,6 @@ def own_learner(
 
 
 def _outputs(graphs: GraphSet) -> tuple[int, ...]:
-    """How many numbers a network may return per graph: one per class or target; one is enough for two classes."""
+    """The allowed numbers of outputs per graph: one per class or target; one is enough for two classes."""
     is_binary = graphs.task == "classification" and graphs.num_classes == 2
     return (2, 1) if is_binary else (graphs.num_classes,)

@@ -27,14 +27,14 @@ class Block:
     seed: int
     replicas: tuple[int, ...]
     folder: Path | None = None
-    """Where the data set is; None: generated, cached, or downloaded."""
+    """The folder of the data set; None: generated, cached, or downloaded."""
     device: str = "cpu"
     variants: tuple[Recipe, ...] = ()
     """The recipe of each replica, if they differ: only in settings that may differ within a training."""
     checkpoint_folder: Path | None = None
-    """Where to write checkpoints; None: an interrupted block restarts."""
+    """The folder of checkpoints; None: an interrupted block restarts."""
     epochs_done: int = field(default=0, compare=False)
-    """How many epochs its checkpoint has."""
+    """The number of epochs in its checkpoint."""
     keep_weights: bool = True
     """Whether its runs hold the weights of their best epochs."""
     own_source: str = field(default="", compare=False)
@@ -53,7 +53,7 @@ class Block:
 
     @property
     def name(self) -> str:
-        """What is trained, in words."""
+        """A title that says what is trained."""
         return block_title(self.recipe.dataset, self.recipe.method, [recipe.name for recipe in self.recipes])
 
     @property
@@ -89,7 +89,7 @@ class Block:
 
 
 def block_title(dataset: str, method: str, recipes: Sequence[str]) -> str:
-    """What is trained, in words; the recipe ``fast`` is not mentioned.
+    """A title that says what is trained; the recipe ``fast`` is not mentioned.
 
     Example:
         >>> block_title("NCI1", "gin", ["fast", "fast"]), block_title("NCI1", "gin", ["a", "b"])
@@ -106,7 +106,7 @@ class Resources(NamedTuple):
     device: str
     """``"cpu"`` or ``"cuda"``."""
     workers: int
-    """How many blocks are trained at the same time."""
+    """The number of blocks that are trained at the same time."""
     memory: int
     """Bytes per worker."""
     checkpoints: bool = True
@@ -348,7 +348,7 @@ def _try_own_networks(
 
 
 def block_size(recipe: Recipe, graphs: data.GraphSet, memory: int) -> int:
-    """How many replicas fit in `memory` bytes, by a rough estimate of what a step keeps for the backward pass."""
+    """Roughly how many replicas fit in `memory` bytes, by an estimate of what a step keeps for the backward pass."""
     nodes, edges = (total / len(graphs) for total in (graphs.num_nodes, graphs.num_edges))
     width = recipe.hidden * (len(recipe.layers) + 2) * 4
     replica = recipe.batch * (nodes * width * 4 + edges * 64)

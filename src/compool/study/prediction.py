@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a network predicts for G graphs."""
+    """The predictions of a network for G graphs."""
 
     task: str
     names: tuple[str, ...]
@@ -89,12 +89,12 @@ class Model:
         self.network = network
         """The network, in evaluation mode: a module for PyG's inputs."""
         self.encoding = encoding
-        """How graphs become features."""
+        """The encoding of graphs as features."""
         self.names = names
         """The names of the classes or targets."""
         self.task = task
         self.about = about
-        """What ``model.json`` says: the run, its settings and versions."""
+        """The contents of ``model.json``: the run, its settings and versions."""
 
     def __repr__(self) -> str:
         run = self.about["run"]

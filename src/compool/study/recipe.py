@@ -66,7 +66,7 @@ _WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a n
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How a method is trained on a data set."""
+    """The settings for training a method on a data set."""
 
     method: str
     dataset: str
@@ -189,7 +189,7 @@ class Recipe:
 
     @property
     def parameters(self) -> int | None:
-        """How many parameters the network has, if features and classes are known."""
+        """The number of parameters of the network, if features and classes are known."""
         if self.own_network or self.in_channels is None or self.num_classes is None:
             return None
         return self.network_settings().num_parameters

@@ -41,12 +41,12 @@ class Run:
     seconds: float
     """The time of its block, divided by the number of its replicas."""
     block: int
-    """How many replicas were trained together."""
+    """The number of replicas that were trained together."""
     device: str
     versions: dict[str, str]
     finished: str
     curves: dict[str, list[Any]]
-    """What was measured in each epoch: see :class:`compool.replicas.trainer.Curves`."""
+    """The measurements of each epoch: see :class:`compool.replicas.trainer.Curves`."""
     weights_checksum: str = ""
     """The checksum of the initial weights; empty if there were none, or the run is older than this field."""
     node: str = ""
@@ -58,9 +58,9 @@ class Run:
     splits_checksum: str = ""
     """The checksum of the file or folder of splits; empty if splits were drawn, or the run is older than this field."""
     train_graphs: int = 0
-    """How many graphs its split trains on; 0 if the run is older than this field."""
+    """The number of training graphs of its split; 0 if the run is older than this field."""
     test_graphs: int = 0
-    """How many graphs its split tests on; 0 if the run is older than this field."""
+    """The number of test graphs of its split; 0 if the run is older than this field."""
     own_source: str = ""
     """The source code of a user-defined network; empty for the built-in methods."""
     metrics: dict[str, Any] = field(default_factory=dict)

@@ -158,7 +158,7 @@ class Store:
         return splits
 
     def num_runs_of_other_data(self, dataset: str, data_checksum: str) -> int:
-        """How many runs of a data set of this name were trained on other graphs."""
+        """The number of runs on a data set of this name with other graphs."""
         query = "SELECT count(*) FROM runs WHERE dataset = ? AND data_checksum NOT IN ('', ?)"
         with self._connection() as connection:
             (num_runs,) = connection.execute(query, (dataset, data_checksum)).fetchone()

@@ -179,7 +179,7 @@ def _common_columns(block: Block, graphs: data.GraphSet, device: str, seconds: f
 
 
 def _num_parameters(block: Block, graphs: data.GraphSet) -> int:
-    """How many parameters the network of a block has."""
+    """The number of parameters of the network of a block."""
     recipe, features = block.recipe, data.features(graphs, block.recipe.features)
     if not recipe.own_network:
         return recipe.network_settings(features.width, graphs.num_classes, graphs.task).num_parameters
