@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 _FORM = "FILE.py:NAME or MODULE:NAME"
-_GIVEN = 2  # num_positional arguments of every class: in_channels and num_classes
+_GIVEN = 2  # positional arguments of every class: in_channels and num_classes
 
 
 class OwnNetworkError(RuntimeError):
