@@ -1,10 +1,10 @@
-# make demo         train three methods on generated graphs, twenty times each, and report: about two minutes
+# make demo         train three methods on generated graphs, 20 replicas each, and write a report: about two minutes
 # make test         the whole test suite
-# make browser      Chromium, by apt, for the tests that drive it
+# make browser      install Chromium with apt, for the tests that use it
 # make test-gpu     the tests that need a CUDA device
-# make test-bounds  tests that run every numba kernel, with its array bounds checked: 40 seconds
+# make test-bounds  run every numba kernel with array bounds checks: 40 seconds
 # make check        linters, types, layers
-# make docs         the site, in out/docs; a warning is an error
+# make docs         build the site in out/docs; warnings are errors
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -14,14 +14,14 @@ demo: .venv/installed
 	$(BIN)/compool run --store out/communities.sqlite --no-report
 	$(BIN)/compool report --store out/communities.sqlite --graphs
 
-# Some tests drive Chromium: where it is missing they are skipped, and say so
+# Some tests use Chromium; without it they are skipped with a message
 browser:
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || { test "$$(id -u)" = 0 && \
 	apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; } || \
-	echo "no Chromium here: the tests that need it will be skipped"
+	echo "Chromium could not be installed: the tests that need it will be skipped"
 
-# Two tests at a time, of one thread each: many of them wait for processes that they start. Those of Ray run beside them in
-# a session of their own: Ray starts and ends processes by itself, and ended one of the two once
+# Two tests at a time, with one thread each: many wait for processes that they start. The Ray tests run in parallel in a
+# separate session: Ray starts and kills processes, and once killed one of the two test processes
 test: .venv/installed
 	@mkdir -p out
 	@setsid $(BIN)/python -m pytest tests/integrations/test_ray.py > out/test-ray.txt 2>&1 & ray=$$!; \
@@ -32,7 +32,7 @@ test: .venv/installed
 test-gpu: .venv/installed
 	$(BIN)/python -m pytest -m gpu
 
-# With a cache of its own: numba's does not tell kernels with checks from those without
+# With a separate cache: numba's default cache does not distinguish kernels with and without bounds checks
 test-bounds: .venv/installed
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/out/numba-bounds OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal \
 	tests/ops/test_cpu.py tests/ops/test_forest.py tests/ops/test_hierarchy.py tests/replicas/kernels/test_cpu.py \

@@ -1,10 +1,10 @@
-"""How fast connected components are found, against SciPy, plain torch operations and memory bandwidth, in one run.
+"""Time of connected components, compared with SciPy, plain torch operations and memory bandwidth, in one run.
 
     python benchmarks/components.py                   # on the CPU, 3 M edges
     python benchmarks/components.py --device cuda     # on a GPU, 100 M edges
 
 Random graphs of N nodes, each edge in both directions, sorted as PyG's coalesce() sorts; and a path, a path with
-shuffled nodes, and a star. SciPy gets its own matrix format ready made. Times are medians of warm runs.
+shuffled nodes, and a star. SciPy's matrices are built beforehand. Times are medians of warm runs.
 """
 
 import argparse
@@ -87,8 +87,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--edges", type=int, help="by default 3 M on the CPU, 100 M on a GPU")
-    parser.add_argument("--scipy", action="store_true", help="SciPy, too, which is slow on 100 M edges")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
+    parser.add_argument("--scipy", action="store_true", help="measure SciPy, too, which is slow on 100 M edges")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers to this file")
     args = parser.parse_args()
     device, edges = args.device, args.edges or (3_000_000 if args.device == "cpu" else 100_000_000)
     console = Console(width=120)

@@ -44,7 +44,7 @@ METHODS: dict[str, Callable[[int, int], nn.Module]] = {
 
 
 class SharedEdges:
-    """The edges of a batch of graphs that all have the same."""
+    """The edges of a batch of graphs that all have the same edges."""
 
     def __init__(self, graphs: GraphSet, device: str) -> None:
         self.nodes, self.device = int(graphs.node_ptr[1]), device
@@ -53,7 +53,7 @@ class SharedEdges:
         self._batches: dict[int, tuple[Tensor, Tensor]] = {}
 
     def batch(self, graphs: int) -> tuple[Tensor, Tensor]:
-        """The edges of so many graphs [2, E], and where each node's begin [N + 1]."""
+        """The edges of this many graphs [2, E], and the offsets of each node's edges [N + 1]."""
         if graphs not in self._batches:
             shift = torch.arange(graphs, device=self.device) * self.nodes
             edges = (self.edges.unsqueeze(1) + shift.view(1, -1, 1)).flatten(1)
@@ -64,8 +64,7 @@ class SharedEdges:
 def linear(weights: dict[str, Tensor], name: str, x: Tensor) -> Tensor:
     """A linear layer of R networks, [R, B, n, inputs] to [R, B, n, outputs].
 
-    One product per graph: the gradient of a weight is a sum over all nodes, which R products would not spread over a
-    GPU.
+    One product per graph: the gradient of a weight is a sum over all nodes, and R products would not use the whole GPU.
     """
     weight, bias = weights[f"{name}.weight"], weights.get(f"{name}.bias")
     weight = weight.transpose(1, 2).unsqueeze(1).expand(-1, x.size(1), -1, -1).flatten(0, 1)
@@ -74,7 +73,7 @@ def linear(weights: dict[str, Tensor], name: str, x: Tensor) -> Tensor:
 
 
 def convolved(network: networks.GCN, weights: dict[str, Tensor], level: int, x: Tensor, shared: SharedEdges) -> Tensor:
-    """What a GCN or GIN layer returns."""
+    """The output of a GCN or GIN layer."""
     name, graphs = f"layers.{level}", x.size(0) * x.size(1)
     edges, row_ptr = shared.batch(graphs)
     if not isinstance(network.layers[level], GCNConv):
@@ -100,7 +99,7 @@ def logits_by_rows(network: networks.GCN, weights: dict[str, Tensor], x: Tensor,
 
 
 class Stack:
-    """R networks of one kind, and graphs that share their edges."""
+    """R networks of one class, and graphs that have the same edges."""
 
     def __init__(self, modules: list[nn.Module], graphs: GraphSet, device: str) -> None:
         self.parameters, self.buffers = stack_module_state(modules)
@@ -120,7 +119,7 @@ class Stack:
         self.y = torch.from_numpy(graphs.y).to(device)
 
     def logits(self, ids: Tensor) -> Tensor:
-        """[R, B, 2] from the graphs [R, B]."""
+        """The logits [R, B, 2] of graphs [R, B]."""
         red, size = self.red[ids], ids.size(1)
         x = F.one_hot(red.long(), 2).float()
         if self.by_rows:
@@ -146,7 +145,7 @@ class Stack:
 
 @torch.no_grad()
 def check_forms(modules: list[nn.Module], weights: dict[str, Tensor], graphs: GraphSet) -> None:
-    """Raise if summing by rows is not what PyG's layers do."""
+    """Raise an error if summing by rows differs from PyG's layers."""
     shared = SharedEdges(graphs, "cpu")
     x, batch = torch.randn(len(modules), 2, shared.nodes, 2), torch.arange(2).repeat_interleave(shared.nodes)
     expected = [
@@ -156,13 +155,13 @@ def check_forms(modules: list[nn.Module], weights: dict[str, Tensor], graphs: Gr
 
 
 def parts(ids: Tensor, most: int) -> tuple[Tensor, ...]:
-    """[R, n] in equal parts of at most `most` columns."""
+    """Split ids [R, n] into equal parts of at most `most` columns."""
     size = next(size for size in range(min(most, ids.size(1)), 0, -1) if ids.size(1) % size == 0)
     return ids.split(size, dim=1)
 
 
 def train(method: str, graphs: GraphSet, folds: int, epochs: int, device: str, on_epoch: Callable[[], None]) -> Any:
-    """Train a method on all folds; accuracies, and the stack with the weights of the picked epochs."""
+    """Train a method on all folds; returns the stack with the weights of the picked epochs, and accuracies."""
     torch.manual_seed(0)
     stack = Stack([METHODS[method](2, 2) for _ in range(folds)], graphs, device)
     weights = list(stack.parameters.values())
@@ -183,7 +182,7 @@ def train(method: str, graphs: GraphSet, folds: int, epochs: int, device: str, o
     evaluated = parts(validation, 100)[0]
     run_step, run_correct = step, stack.correct
     if device == "cuda":
-        step(training[:, :BATCH])  # makes the optimizer's state
+        step(training[:, :BATCH])  # creates the optimizer's state
         moments = [tensor for state in optimizer.state.values() for tensor in state.values()]
         with torch.no_grad():
             for tensor in moments:
@@ -220,7 +219,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, help="colourings (default: 15,000, Minnesota 6,000)")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--sides", type=int, nargs="*", default=[], help="test on grids of these sides, too")
-    parser.add_argument("--out", type=Path, help="write the numbers there, as JSON")
+    parser.add_argument("--out", type=Path, help="write the numbers to this file, as JSON")
     args = parser.parse_args()
     console, results = Console(width=120), []
     count = args.count or COUNTS.get(args.topology, 15_000)

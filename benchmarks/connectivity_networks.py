@@ -1,4 +1,4 @@
-"""What component pooling is compared with on Color-connectivity: networks of PyG's layers for ``compool run``.
+"""Baselines for component pooling on Color-connectivity: networks of PyG's layers for ``compool run``.
 
 Message passing has the settings of the benchmark (Rampášek and Wolf 2021): residual layers with layer norm, 32 channels
 and a mean readout. Pooling networks have the layers, ratios and readouts of PyG's own examples, with the same width.
@@ -31,7 +31,7 @@ class GCN(nn.Module):
     """Residual message-passing layers with layer norm, and a mean over nodes."""
 
     depth = 4
-    self_loops = True  # given here: PyG's layers would add them with sizes that a CUDA graph forbids
+    self_loops = True  # added here: PyG's layers would add them with dynamic sizes, which CUDA graphs forbid
 
     def __init__(self, in_channels: int, num_classes: int, hidden: int = 32) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class GCN(nn.Module):
         return self.head(global_mean_pool(x, batch, batch_size))
 
     def between(self, level: int, x: Tensor, batch: Tensor, batch_size: int) -> Tensor:
-        """What happens after a layer."""
+        """Update features after a layer."""
         return x
 
 
@@ -91,7 +91,7 @@ class VirtualNode(GIN4):
         self.virtual = nn.ModuleList(perceptron(hidden, hidden) for _ in range(self.depth - 1))
 
     def between(self, level: int, x: Tensor, batch: Tensor, batch_size: int) -> Tensor:
-        """Collect, and send back."""
+        """Add the state of the virtual node to all nodes."""
         if level == len(self.virtual):
             return x
         return x + self.virtual[level](global_mean_pool(x, batch, batch_size))[batch]
@@ -134,7 +134,7 @@ class SAG(TopK):
 
 
 class EdgePool(TopK):
-    """Edge pooling: compool's, which computes what PyG's does, faster."""
+    """Edge pooling: compool's, which is equivalent to PyG's but faster."""
 
     def pool(self, hidden: int) -> nn.Module:
         """A pooling layer."""

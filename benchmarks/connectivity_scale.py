@@ -1,10 +1,10 @@
-"""Networks that a study trained on 16 × 16 grids, tested on larger ones; a table, and accuracy against the side.
+"""Test networks that a study trained on 16 × 16 grids on larger ones; a table, and a plot of accuracy by side.
 
     python benchmarks/connectivity_scale.py --store study.sqlite --trust --out out/connectivity
     python benchmarks/connectivity_scale.py --store study.sqlite --trust --also out/message-passing.json
 
 `--trust` runs the code of networks that are not compool's, which the study has stored with their weights. `--also`
-adds what this script or `connectivity.py` wrote before; if a method is in several files, the last counts.
+adds what this script or `connectivity.py` wrote before; if a method is in several files, the last one is used.
 """
 
 import argparse
@@ -100,7 +100,7 @@ def draw(accuracies: dict[str, dict[int, list[float]]], folder: Path) -> list[Pa
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path, nargs="*", default=[], help="files of one or more studies")
-    parser.add_argument("--also", type=Path, nargs="*", default=[], help="numbers of earlier calls (JSON)")
+    parser.add_argument("--also", type=Path, nargs="*", default=[], help="numbers of earlier runs (JSON)")
     parser.add_argument("--sides", type=int, nargs="*", default=[32, 64, 128, 256])
     parser.add_argument("--trust", action="store_true", help="run the code of networks that are not compool's")
     parser.add_argument("--out", type=Path, default=Path("out/connectivity"), help="folder of scale.json and scale.png")

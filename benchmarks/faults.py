@@ -1,14 +1,14 @@
-"""What goes wrong when something is wrong: bad arguments, damaged files, killed processes.
+"""Fault injection: bad arguments, damaged files, killed processes.
 
     python benchmarks/faults.py calls                        # 10,000 generated bad calls of layers and functions
     python benchmarks/faults.py calls --boundscheck          # the same, with the bounds of compiled loops checked
     python benchmarks/faults.py calls --only 1234            # one of them, by its seed
-    python benchmarks/faults.py calls --ops --count 3000     # of the unchecked steps in compool.ops
+    python benchmarks/faults.py calls --ops --count 3000     # calls of the unchecked steps in compool.ops
     python benchmarks/faults.py flips                        # 1,000 single bit flips in each kind of file
     python benchmarks/faults.py kills                        # 100 studies, each killed at random times
 
 `calls`: a call must end in a sensible exception or a correct result, never in a crash of the interpreter, a hang, or
-more than a gigabyte of memory. What kernels return is compared with the plain torch operations. `flips`: a damaged file
+more than a gigabyte of memory. Results of kernels are compared with the plain torch operations. `flips`: a damaged file
 must be detected, rebuilt, or give equal results. `kills`: a study that is killed and rerun must lose nothing and end
 with the same runs to the bit. The exit status is 1 if anything failed.
 """
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 _BOUNDSCHECK = "--boundscheck" in sys.argv
-if _BOUNDSCHECK:  # before numba is imported; its cache does not tell checked loops from others
+if _BOUNDSCHECK:  # before numba is imported; its cache does not distinguish checked loops
     os.environ["NUMBA_BOUNDSCHECK"] = "1"
     os.environ["NUMBA_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / f"compool-boundscheck-{os.getuid()}")
 
@@ -40,13 +40,13 @@ console = Console(width=160)
 
 
 class Progress:
-    """A line on the terminal that says how far it is; without threads, as children are forked."""
+    """A progress line on the terminal; without threads, as children are forked."""
 
     def __init__(self, total: int) -> None:
         self.total, self.count, self.failed, self.began = total, 0, 0, time.monotonic()
 
     def step(self, failed: bool) -> None:
-        """One more is done."""
+        """Count one more."""
         self.count, self.failed = self.count + 1, self.failed + failed
         seconds = time.monotonic() - self.began
         text = f"{self.count:,} of {self.total:,}, {self.failed:,} failed, {seconds:.0f} s"
@@ -148,10 +148,10 @@ def main() -> None:
     parser.add_argument("--count", type=int, help="calls, bit flips of each kind of file, or studies")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--boundscheck", action="store_true", help="calls: check the bounds of compiled loops")
-    parser.add_argument("--ops", action="store_true", help="calls: of the unchecked steps in compool.ops instead")
-    parser.add_argument("--only", type=int, metavar="SEED", help="calls: make this one alone, and print its outcome")
+    parser.add_argument("--ops", action="store_true", help="calls: call the unchecked steps in compool.ops instead")
+    parser.add_argument("--only", type=int, metavar="SEED", help="calls: make only this one, and print its outcome")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one call")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers to this file")
     args = parser.parse_args()
     torch.set_num_threads(1)
     failed, found = {"calls": run_calls, "flips": run_flips, "kills": run_kills}[args.part](args)

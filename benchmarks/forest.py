@@ -1,11 +1,11 @@
-"""How fast spanning forests are found, and what is made of them, in one run.
+"""Time and memory of spanning forests, and of layers that use them, in one run.
 
     python benchmarks/forest.py                     # on the CPU, against SciPy: 5 M edges on 1 M nodes
     python benchmarks/forest.py --device cuda       # on a GPU: 100 M edges on 10 M nodes, and 1 M on 100 thousand
 
-Random graphs, each edge in both directions with one weight, sorted as PyG's coalesce() sorts. SciPy gets its own matrix
-format ready made. What is compared takes turns; times are medians of warm runs. Memory is what a call adds at its peak,
-per edge; on the CPU it is that of a process that does nothing else.
+Random graphs, each edge in both directions with one weight, sorted as PyG's coalesce() sorts. SciPy's matrices are
+built beforehand. The methods take turns; times are medians of warm runs. Memory is the peak that a call adds, per edge;
+on the CPU it is measured in a separate process.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def batch_of(graphs: int, device: str) -> tuple[Tensor, Tensor]:
 
 
 def seconds(runs: dict[str, Callable[[], Any]], device: str, rounds: int) -> dict[str, float]:
-    """The median time of each, taking turns, after a first round."""
+    """The median time of each run; runs take turns, and a first round is not timed."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds + 1):
         for name, run in runs.items():
@@ -110,7 +110,7 @@ def peak(nodes: int, edges: int, device: str, double: bool) -> float:
         compool.spanning_forest(edge_index, weight, nodes)
         return (torch.cuda.max_memory_allocated() - before) / edge_index.size(1)
     statm = Path("/proc/self/statm")
-    held = torch.empty(0)  # what making the graph took must not hide the call's peak: fill up to it
+    held = torch.empty(0)  # the memory that built the graph must not hide the call's peak: fill up to it
     highest = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     held = torch.ones(max(highest - int(statm.read_text().split()[1]) * resource.getpagesize(), 0), dtype=torch.uint8)
     before = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -121,7 +121,7 @@ def peak(nodes: int, edges: int, device: str, double: bool) -> float:
 
 
 def peak_alone(*args: Any) -> float:
-    """`peak`, on the CPU in a process of its own."""
+    """`peak`, on the CPU in a separate process."""
     if args[2] == "cuda":
         return peak(*args)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
@@ -132,7 +132,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--rounds", type=int, default=7, help="timed runs of each (default: 7)")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers to this file")
     args = parser.parse_args()
     device, console = args.device, Console(width=120)
     sizes = [(1_000_000, 5_000_000)] if device == "cpu" else [(10_000_000, 100_000_000), (100_000, 1_000_000)]

@@ -1,4 +1,4 @@
-"""Does the layer learn what to merge? One red island or two, with noise beside the colours, and on larger grids.
+"""Does the layer learn what to merge? One red island or two, with added channels of noise, and on larger grids.
 
 PYTHONPATH=. python benchmarks/islands.py               # ten seeds of every row: about ten minutes on one core
 PYTHONPATH=. python benchmarks/islands.py --seeds 2 --rows plain

@@ -1,12 +1,12 @@
-"""How long pooling takes, forward and backward, against PyG's poolings and a GCN layer, in one run.
+"""Time of pooling, forward and backward, compared with PyG's pooling layers and a GCN layer, in one run.
 
     python benchmarks/layers.py                     # the table and the exponent
     python benchmarks/layers.py --memory            # peak memory against PyG's ClusterPooling, too
     python benchmarks/layers.py --quick --json out/operator.json
     python benchmarks/layers.py --device cuda       # on a GPU, with a graph of 100 M edges
 
-Times are medians of warm runs; ratios are to ComponentPooling, above 1 where the other is slower. Every method gets the
-same batch and sends ones back from its output features.
+Times are medians of warm runs; ratios are to ComponentPooling, above 1 if the other is slower. Every method gets the
+same batch, and a gradient of ones for its output features.
 """
 
 import argparse
@@ -149,7 +149,7 @@ def clock(step: Callable[[], Any], device: str) -> float:
 def seconds(steps: dict[str, Callable[[], Any]], device: str, budget: float) -> dict[str, float]:
     """The median of warm runs of each step: about `budget` seconds each, three runs at least, 300 at most.
 
-    Three rounds take turns, so that a machine that slows down for a while slows all of them.
+    Steps take turns in three rounds, so that a temporary slowdown of the machine affects all of them.
     """
     warm = {}
     for name, step in steps.items():
@@ -159,13 +159,13 @@ def seconds(steps: dict[str, Callable[[], Any]], device: str, budget: float) -> 
     for _ in range(3):
         for name, step in steps.items():
             runs = max(1, min(100, int(budget / 3 / warm[name])))
-            clock(step, device)  # brings its data and code back into the cache
+            clock(step, device)  # warms the caches
             times[name] += [clock(step, device) for _ in range(runs)]
     return {name: median(took) for name, took in times.items()}
 
 
 def peak_memory(method: str, size: tuple[int, int, int], channels: int) -> int:
-    """Bytes that one step adds to the peak of a fresh process; a tiny step before it has loaded the code."""
+    """Bytes that one step adds to the peak of a new process, after a tiny step that loads the code."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_peak_memory, (method, size, channels))
 
@@ -173,7 +173,7 @@ def peak_memory(method: str, size: tuple[int, int, int], channels: int) -> int:
 def _peak_memory(method: str, size: tuple[int, int, int], channels: int) -> int:
     step_of(method, (2, 10, 10), channels, "cpu")()
     step = step_of(method, size, channels, "cpu")
-    Path("/proc/self/clear_refs").write_text("5")  # resets the peak to what is held now (Linux)
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak to the current usage (Linux)
     before = _held("VmRSS")
     step()
     return _held("VmHWM") - before
@@ -191,7 +191,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes only, no exponent")
     parser.add_argument("--own", action="store_true", help="only compool's, without PyG's")
     parser.add_argument("--memory", action="store_true", help="measure peak memory, on the CPU")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers to this file")
     args = parser.parse_args()
     console, budget = Console(width=120), 0.3 if args.quick else 1.0
 

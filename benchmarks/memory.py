@@ -1,11 +1,11 @@
-"""Bytes per node and per edge that training on one graph takes: what decides when a graph outgrows a device.
+"""Bytes per node and per edge for training on one graph, which decide when a graph outgrows a device.
 
     python benchmarks/memory.py                                # CPCL, 128 channels, on the CPU
     python benchmarks/memory.py --layers CCPCCPCLL --hidden 256 --json out/memory.json
 
-One step forward and backward on random graphs, each in a process of its own: one of N nodes and E edges, one of 2N and
-E, one of N and 2E. Peak memory beyond the graph and the network; nodes and edges by the differences. With PyG's GCN
-layer, as `compool.nn.Network` has it, and with the one that trains replicas.
+One step forward and backward on random graphs, each in a separate process: with N nodes and E edges, 2N and E, and
+N and 2E. Measures peak memory beyond the graph and the network; the differences give bytes per node and edge. Uses
+PyG's GCN layer, as in `compool.nn.Network`, and the one that trains replicas.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from compool.nn import Network
 
 
 def graph(nodes: int, edges: int, channels: int) -> data.GraphSet:
-    """One graph of about so many random edges, both directions, with random attributes."""
+    """One graph with about this many random edges, both directions counted, and random attributes."""
     random = np.random.default_rng(0)
     ends = random.integers(nodes, size=(2, edges // 2))
     both = np.concatenate([ends, ends[::-1]], 1)
@@ -36,7 +36,7 @@ def graph(nodes: int, edges: int, channels: int) -> data.GraphSet:
 
 
 def resident(which: str) -> int:
-    """Bytes of this process, now (VmRSS) or at most (VmHWM)."""
+    """The resident memory of this process in bytes, current (VmRSS) or peak (VmHWM)."""
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(which))
     return 1024 * int(line.split()[1])
 
@@ -56,7 +56,7 @@ def peak(stacked: bool, layers: str, hidden: int, nodes: int, edges: int) -> int
     prepared(graph(1000, 4000, hidden))().sum().backward()  # compiles
     step = prepared(graph(nodes, edges, hidden))
     before = resident("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the most so far is forgotten
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     step().sum().backward()
     return resident("VmHWM") - before
 
@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--nodes", type=int, default=200_000)
     parser.add_argument("--edges", type=int, default=1_000_000)
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers to this file")
     args = parser.parse_args()
     sizes = [(args.nodes, args.edges), (2 * args.nodes, args.edges), (args.nodes, 2 * args.edges)]
     table = Table("", title=f"{args.layers}, {args.hidden} channels, forward and backward")

@@ -1,10 +1,10 @@
-"""What an epoch of your own network takes in a study, beside the same loop written by hand with PyG's DataLoader.
+"""Time of an epoch of your own network in a study, compared with a loop written by hand with PyG's DataLoader.
 
     python benchmarks/own_network.py                      generated graphs, three networks
     python benchmarks/own_network.py MUTAG --data FOLDER --epochs 30
 
 An epoch is training, and evaluation on the validation and test graphs. Both loops train the same network with the same
-batch size and torch's AdamW; epochs of one and the other alternate, and the medians are compared.
+batch size and torch's AdamW; epochs of the two alternate, and their medians are compared.
 """
 
 import argparse
@@ -49,7 +49,7 @@ class GAT(GCN):
 
 
 class Linear(torch.nn.Module):
-    """Nearly nothing to compute: what is left is what a loop itself costs."""
+    """Almost no computation: the rest is the cost of the loop itself."""
 
     def __init__(self, in_channels, num_classes):
         super().__init__()
@@ -61,7 +61,7 @@ class Linear(torch.nn.Module):
 
 
 def hand_written(recipe: study.Recipe, graphs: GraphSet) -> Callable[[], float]:
-    """A plain loop; a call trains an epoch and returns its seconds."""
+    """A plain loop; each call trains an epoch and returns its seconds."""
     width = graphs[0].num_features
     network = build(recipe.own_network, NETWORKS, width, graphs.num_classes, recipe.arguments)
     optimizer = torch.optim.AdamW(network.parameters(), recipe.lr, weight_decay=recipe.weight_decay)

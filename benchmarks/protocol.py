@@ -1,10 +1,10 @@
-"""Replicas per hour: the engine against the same network from PyG's layers, trained one replica at a time, in one run.
+"""Replicas per hour: the engine compared with PyG's layers, which train one replica at a time, in one run.
 
     python benchmarks/protocol.py --data FOLDER                       # PROTEINS, 10 replicas, on the CPU
     python benchmarks/protocol.py NCI1 --data FOLDER --replicas 20 --json out/protocol.json
 
-Same batch size, same splits, same optimizer, validation and test after each epoch for all. PyG's has GCNConv, its own
-ClusterPooling, and a DataLoader. Times of an epoch are medians; the first epoch of each is left out.
+All use the same batch size, splits and optimizer, with validation and test after each epoch. PyG's version has GCNConv,
+PyG's ClusterPooling, and a DataLoader. Times per epoch are medians without the first epoch.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from compool.study.planning import load_data
 
 
 class FromPyG(torch.nn.Module):
-    """The letters C, P and L with PyG's layers alone."""
+    """A network of the letters C, P and L from PyG's layers."""
 
     def __init__(self, recipe: study.Recipe, channels: int, outputs: int) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def pyg_epochs(recipe: study.Recipe, graphs: data.GraphSet, epochs: int, device:
     network = FromPyG(recipe, every[0].x.size(1), outputs).to(device)
     optimizer = torch.optim.AdamW(network.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay)
     training = DataLoader([every[i] for i in split.train], recipe.batch, shuffle=True)
-    # Batches as small as in training: dense matrices over a larger one would cost PyG more than they save
+    # Batches as small as in training: PyG builds dense matrices, which would make larger batches slower
     others = [DataLoader([every[i] for i in part], recipe.batch) for part in (split.validation, split.test)]
     times = []
     for _ in range(epochs):
@@ -102,7 +102,7 @@ def engine_epochs(recipe: study.Recipe, number: int, folder: Path | None, device
 
 
 def workers_epochs(recipe: study.Recipe, number: int, folder: Path | None, workers: int) -> list[float]:
-    """Seconds of an epoch of some replicas on several processes: of the slower one."""
+    """Seconds of an epoch of some replicas on several processes: those of the slowest process."""
     stamps: dict[tuple[int, ...], list[float]] = {}
 
     def report(block: study.Block, *_: Any) -> None:
@@ -121,9 +121,9 @@ def main() -> None:
     parser.add_argument("dataset", nargs="?", default="PROTEINS")
     parser.add_argument("--data", type=Path, default=os.environ.get("COMPOOL_DATA"), help="folder with data sets")
     parser.add_argument("--replicas", type=int, default=10)
-    parser.add_argument("--epochs", type=int, default=6, help="of each measurement")
+    parser.add_argument("--epochs", type=int, default=6, help="epochs of each measurement")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers to this file")
     args = parser.parse_args()
     console, number = Console(width=120), args.replicas
     folder = Path(args.data) if args.data else None
@@ -131,7 +131,7 @@ def main() -> None:
     full = study.recipe("component", args.dataset).epochs
     graphs = load_data(recipe, folder)
 
-    seconds: dict[str, float] = {}  # of an epoch, a replica
+    seconds: dict[str, float] = {}  # per epoch and replica
     with console.status("PyG"):
         seconds["PyG's layers, one replica at a time"] = median(pyg_epochs(recipe, graphs, 3, args.device)[1:])
     with console.status("the engine, one replica"):

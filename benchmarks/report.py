@@ -1,9 +1,10 @@
-"""The report of a whole study: seconds, and the size of its page.
+"""Time to write the report of a whole study, and the size of its page.
 
     python benchmarks/report.py                                # eight data sets, three methods, 100 runs, 200 epochs
     python benchmarks/report.py --runs 10 --out out/made       # smaller, and kept to look at
 
-The runs are made up: normal accuracies around the paper's figures, curves that rise to them. Only their number counts.
+The runs are synthetic: normal accuracies around the paper's numbers, and curves that rise to them. Only their number
+matters.
 """
 
 import argparse
@@ -67,8 +68,8 @@ def one_run(chosen: Any, replica: int, random: np.random.Generator, mean: float,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=100, help="of each method on each data set (default: 100)")
-    parser.add_argument("--epochs", type=int, default=200, help="of each run (default: 200)")
+    parser.add_argument("--runs", type=int, default=100, help="runs of each method on each data set (default: 100)")
+    parser.add_argument("--epochs", type=int, default=200, help="epochs of each run (default: 200)")
     parser.add_argument("--out", type=Path, help="keep store and report in this folder")
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
     args = parser.parse_args()

@@ -1,13 +1,13 @@
-"""What a cluster costs: Ray against processes on this machine; store and scheduler at 100,000 blocks and 1,000 GPUs.
+"""The overhead of a cluster: Ray compared with processes; store and scheduler with 100,000 blocks and 1,000 GPUs.
 
-    python benchmarks/scale.py engines     # 200 blocks of about a second, two workers, in turns with --rounds
+    python benchmarks/scale.py engines     # 200 blocks of about a second, two workers, in --rounds that take turns
     python benchmarks/scale.py small       # blocks of a few hundredths of a second: the overhead of one
     python benchmarks/scale.py store       # 100,000 blocks through the scheduler into a store, on a simulated cluster
     python benchmarks/scale.py             # all three; --json PATH writes the numbers
 
-Start-up is left out: time runs from the end of the sixth block, when all workers have trained, to that of the last. The
-simulated cluster has no network and no GPUs: blocks last as long as drawn, the driver takes the CPU time it takes here,
-and some more for what is not in it: waiting for the disk, and Ray.
+Start-up is excluded: time is measured from the end of the sixth block, when all workers have trained, to the end of the
+last. The simulated cluster has no network and no GPUs: durations of blocks are random, the driver takes its CPU time on
+this machine, plus some for waiting for the disk and for Ray.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def blocks_of(number: int, epochs: int, folder: Path) -> list[Block]:
 
 
 def seconds_of(run: Callable[..., Any], blocks: Sequence[Block], store: Path) -> dict[str, float]:
-    """Seconds per block from the sixth block on, how many of training, and how much of a CPU in this process."""
+    """Seconds per block after the sixth, the seconds of training, and the CPU seconds of this process."""
     ends, driver, trained = [], [], []
     for (one,) in run(blocks, store, WORKERS):
         ends.append(time.perf_counter())
@@ -57,7 +57,7 @@ def seconds_of(run: Callable[..., Any], blocks: Sequence[Block], store: Path) ->
 
 
 def compare(number: int, epochs: int, rounds: int, folder: Path) -> dict[str, list[dict[str, float]]]:
-    """Processes and Ray in turns, each round in the other order."""
+    """Processes and Ray in turns, in alternating order."""
     found: dict[str, list[dict[str, float]]] = {"processes": [], "Ray": []}
     for turn in range(rounds):
         for engine in ("processes", "Ray")[:: -1 if turn % 2 else 1]:
@@ -72,7 +72,7 @@ def compare(number: int, epochs: int, rounds: int, folder: Path) -> dict[str, li
 
 
 def engines(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """The issue's question: how much longer a study takes with Ray."""
+    """How much longer a study takes with Ray."""
     graphs = data.load("SMALL", folder)
     study.train_block(blocks_of(1, 2, folder)[0], graphs=graphs)  # compiles
     start = time.perf_counter()
@@ -97,7 +97,7 @@ def engines(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def small(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Overhead of a block: worker time that is not training."""
+    """The overhead of a block: worker time that is not training."""
     found = compare(args.small, 1, args.rounds, folder)
     table = Table("", title=f"{args.small} blocks of one epoch, {WORKERS} workers, medians of {args.rounds} rounds")
     headings = (
@@ -119,7 +119,7 @@ def small(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 class Simulated:
-    """A cluster with a virtual clock. The driver takes `more` seconds per block and what it really takes or `costs`."""
+    """A cluster with a virtual clock. Per block, the driver takes `more` seconds plus its measured time or `costs`."""
 
     def __init__(
         self, slots: int, durations: Sequence[float], more: float, costs: Sequence[float] | None = None
@@ -128,11 +128,11 @@ class Simulated:
         self.training: list[tuple[float, int, Block, Future[list[Run]]]] = []
         self.submitted = self.finished = 0
         self.driver = self.end = 0.0  # the driver's clock; the end of the last block
-        self.spent: list[float] = []  # by the driver on each block, of a CPU
+        self.spent: list[float] = []  # CPU seconds of the driver on each block
         self.turn = time.process_time()
 
     def submit(self, block: Block, avoid: Sequence[str]) -> "Future[list[Run]]":
-        """Start a block: there is a slot for it, as no more are submitted."""
+        """Start a block; the scheduler never submits more blocks than there are slots."""
         future: Future[list[Run]] = Future()
         end = self.driver + self.durations[self.submitted]
         self.submitted += 1
@@ -140,7 +140,7 @@ class Simulated:
         return future
 
     def most(self) -> int:
-        """Asked by the scheduler before it waits: then the next block ends."""
+        """The number of slots; the scheduler asks for it before it waits, and then the next block ends."""
         full = self.submitted - self.finished == self.slots or self.submitted == len(self.durations)
         if full and self.training:
             took = time.process_time() - self.turn if self.costs is None else self.costs[self.finished]
@@ -156,15 +156,15 @@ class Simulated:
 
     @property
     def busy(self) -> float:
-        """The share of the slots' time in which they train."""
+        """The share of time that slots spend training."""
         return sum(self.durations) / self.slots / self.end
 
 
 class Nowhere:
-    """A store that keeps nothing, for simulations that know what storing takes."""
+    """A store that keeps nothing, for simulations with a known cost of storing."""
 
     def add(self, runs: Sequence[Run]) -> None:
-        """Nothing."""
+        """Discard the runs."""
 
 
 EPOCHS = 200
@@ -234,7 +234,7 @@ def store(args: argparse.Namespace, _: Path) -> dict[str, Any]:
 
 
 def store_times(opened: Store, recipes: Sequence[study.Recipe], each: int) -> dict[str, dict[str, list[float]]]:
-    """Milliseconds of eleven calls each, sorted: by the clock, and of a CPU."""
+    """Milliseconds of eleven calls each, sorted: wall-clock time and CPU time."""
     recipe = recipes[0]
 
     def times(call: Callable[[int], Any]) -> dict[str, list[float]]:
@@ -291,13 +291,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     questions = {"engines": engines, "small": small, "store": store}
     parser.add_argument("questions", nargs="*", default=list(questions), metavar="|".join(questions))
-    parser.add_argument("--blocks", type=int, default=200, help="of about a second")
+    parser.add_argument("--blocks", type=int, default=200, help="blocks of about a second")
     parser.add_argument("--small", type=int, default=400, help="blocks of one epoch")
-    parser.add_argument("--rounds", type=int, default=3, help="of processes and Ray in turns")
-    parser.add_argument("--runs", type=int, default=100_000, help="in the store")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of processes and Ray in turns")
+    parser.add_argument("--runs", type=int, default=100_000, help="runs in the store")
     parser.add_argument("--slots", type=int, default=1_000, help="GPUs of the simulated cluster")
-    parser.add_argument("--scratch", type=Path, help="folder, in memory for instance, where the store is filled")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers there")
+    parser.add_argument("--scratch", type=Path, help="folder to fill the store in, for example in memory")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the numbers to this file")
     args = parser.parse_args()
     found = {}
     with tempfile.TemporaryDirectory() as temporary:

@@ -115,9 +115,9 @@ def test_what_is_named_twice_is_trained_once(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: communities(90))
     twice = ["communities", "communities", "--method", "gin,gin", "--set", "lr=0.1,0.10"]
     result = run.invoke(app, ["run", *twice, "--replicas", "2", "--dry-run", "--store", "none.sqlite"])
-    assert "\n2 trainings to do" in result.stdout
+    assert "\n2 runs to train" in result.stdout
     both = ["--method", "gin", "--method", "component", "--replicas", "2", "--dry-run", "--store", "none.sqlite"]
-    assert "\n4 trainings to do" in run.invoke(app, ["run", *both]).stdout
+    assert "\n4 runs to train" in run.invoke(app, ["run", *both]).stdout
 
 
 def test_a_set_without_a_recipe_says_what_it_gets(tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_a_set_without_a_recipe_says_what_it_gets(tmp_path: Path) -> None:
         "features auto, hidden 64, batch 32, 200 epochs, lr 0.003, lr halved every 50, adamw, decay 0.01, dropout"
     )
     assert lines[1:3] == [
-        f"MINE has no recipe of its own; component uses the defaults: CPCL, {defaults} 0.1, readout mean",
-        f"MINE has no recipe of its own; none uses the defaults: CCL, {defaults} 0.1, readout mean",
+        f"MINE has no built-in recipe; component uses the defaults: CPCL, {defaults} 0.1, readout mean",
+        f"MINE has no built-in recipe; none uses the defaults: CCL, {defaults} 0.1, readout mean",
     ]
 
 
@@ -165,12 +165,12 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command += ["--workers", "1"]
     dry = run.invoke(app, [*command, "--dry-run"])
     assert dry.stdout.splitlines()[1:] == [
-        f"6 trainings to do in 4 blocks, 0 already in {store}",
+        f"6 runs to train in 4 blocks, 0 already in {store}",
         "communities component, fast epochs=1: 2 replicas on cpu, 1 epoch",
         "communities component, fast epochs=1: 1 replica on cpu, 1 epoch",
         "communities gin, fast epochs=1: 2 replicas on cpu, 1 epoch",
         "communities gin, fast epochs=1: 1 replica on cpu, 1 epoch",
-        "time: less than a minute, a rough estimate",
+        "estimated time: less than a minute",
     ]
     grouped = run.invoke(app, [*command, "--block", "1", "--dry-run"]).stdout
     assert "\ncommunities gin, fast epochs=1: 3 blocks of 1 replica on cpu, 1 epoch\n" in grouped
@@ -182,7 +182,7 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert first.stdout.splitlines()[-1] == f"report: {page}"
     assert "No runs of edgepool: communities (fast epochs=1)." in page.read_text()
     page.unlink()
-    assert "0 trainings to do in 0 blocks, 6 already in" in run.invoke(app, [*command, "--no-report"]).stdout
+    assert "0 runs to train in 0 blocks, 6 already in" in run.invoke(app, [*command, "--no-report"]).stdout
     assert not page.exists()
     rows = json.loads(run.invoke(app, ["runs", "--store", store, "--json"]).stdout)
     assert [(row["method"], row["replica"]) for row in rows] == [(m, r) for m in ("component", "gin") for r in range(3)]
@@ -403,7 +403,7 @@ def test_show_without_any_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith("level 1: 60 nodes, supernodes at threshold 0: ")
     assert result.stdout.splitlines()[-1] == "communities-1.html"
-    why = "training communities component, replica 0: there is no study study.sqlite here"
+    why = "training communities component, replica 0: study.sqlite does not exist"
     assert result.stderr.splitlines()[0] == why
     assert (tmp_path / "communities-1.html").read_text().startswith("<!doctype html>")
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".npz"] == ["communities-1.html"]

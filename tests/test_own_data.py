@@ -112,7 +112,7 @@ def test_a_function(reference: str, name: str, tmp_path: Path) -> None:
     stored = list(Store(tmp_path / "study.sqlite").runs())
     assert [(one.dataset, one.replica, one.status) for one in stored] == [(name, 0, "done"), (name, 1, "done")]
     again = run_study(name, "--data", reference, *extra)
-    assert "0 trainings to do in 0 blocks, 2 already in study.sqlite" in again.stdout
+    assert "0 runs to train in 0 blocks, 2 already in study.sqlite" in again.stdout
     saved = next((tmp_path / "cache" / "own").glob("*/*.npz"))
     assert GraphSet.open(saved)[0].checksum == stored[0].data_checksum
 
@@ -158,7 +158,7 @@ def test_a_zip_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("own_broken.py", "own_broken.py must be a folder, a file .zip or .npz, or FILE.py:FUNCTION that returns PyG"),
+        ("own_broken.py", "own_broken.py must be a folder, a .zip or .npz file, or FILE.py:FUNCTION that returns PyG"),
         ("own_graphs.py:empty", "graphs must have at least one graph, got none"),
         ("own_graphs.py:nothing", "graphs must be a list of torch_geometric.data.Data or a dataset, got NoneType"),
         ("own_graphs.py:directed", "graph 0 has the edge (0, 1) in one direction only; GraphSet.from_data(graphs, to"),
@@ -167,8 +167,8 @@ def test_a_zip_file(tmp_path: Path) -> None:
         ("missing.py:rings", "missing.py does not exist"),
         ("missing_module:rings", "no Python module missing_module; write a file as FILE.py:NAME"),
         ("missing.module:rings", "no Python module missing.module; write a file as FILE.py:NAME"),
-        (":rings", "must be FILE.py:NAME or MODULE:NAME for one of your own, got ':rings'"),
-        ("own_graphs.py:", "must be FILE.py:NAME or MODULE:NAME for one of your own, got 'own_gra"),
+        (":rings", "must be FILE.py:NAME or MODULE:NAME for your own code, got ':rings'"),
+        ("own_graphs.py:", "must be FILE.py:NAME or MODULE:NAME for your own code, got 'own_gra"),
         ("sets/mine.npz", "sets/mine.npz does not exist"),
         ("nowhere", "nowhere does not exist"),
     ],

@@ -1,4 +1,4 @@
-"""Bad arguments in place of good ones, drawn from a seed."""
+"""Replace good arguments with bad ones, drawn from a seed."""
 
 import random
 from collections.abc import Callable
@@ -66,20 +66,20 @@ REALS = (-1.0, 0.0, 1.0, 1.5, float("nan"), float("inf"), -float("inf"), 1e300, 
 
 @dataclass
 class Draw:
-    """Random choices from a seed, and notes on what they made bad."""
+    """Random choices from a seed, and notes about what they made bad."""
 
     seed: int
     changes: int | None = None
     """How many arguments to make bad; by default 0 to 3, mostly 1."""
     notes: list[str] = field(default_factory=list)
     wild: bool = False
-    """Whether numbers are so extreme that rounding decides: results are compared in structure alone."""
+    """Whether numbers are so extreme that rounding decides: only the structure of results is compared."""
     no_tensor: bool = False
-    """Whether an argument is of another Python type."""
+    """Whether an argument has another Python type."""
     leaf: Tensor | None = None
     """The features before any change: their gradient is compared."""
     asked_size: bool = False
-    """Whether a size is asked for explicitly: if there is no memory for it, that is not a fault."""
+    """Whether a size was requested explicitly: running out of memory is then not a fault."""
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -92,11 +92,11 @@ class Draw:
         return self.random.random() < probability
 
     def pick(self, values: Any) -> Any:
-        """One of some values."""
+        """Pick one of some values."""
         return self.random.choice(list(values))
 
     def spoil(self, arguments: dict[str, Any], kinds: dict[str, str]) -> dict[str, Any]:
-        """Change some of the arguments; `kinds` says what each one is, by a key of `CHANGES`."""
+        """Change some of the arguments; `kinds` has the kind of each, a key of `CHANGES`."""
         for _ in range(self.changes or 0):
             name = self.pick(kinds)
             self.note(name, kinds[name], arguments)
@@ -117,7 +117,7 @@ class Draw:
         if label in OBJECTS:
             self.no_tensor = True
         after = arguments[name]
-        if isinstance(after, Tensor) and not after.is_leaf:  # a graph of its own, as calls are made twice
+        if isinstance(after, Tensor) and not after.is_leaf:  # a separate autograd graph, as calls are made twice
             arguments[name] = after.detach().requires_grad_(after.is_floating_point())
         self.notes.append(f"{name}: {label}" + (f" {after!r:.30}" if kind in ("size", "real") else ""))
 
@@ -170,8 +170,8 @@ def _plain(changes: dict[str, Callable[[Any], Any]]) -> list[tuple[str, Change]]
 
 
 _ANY = [*_plain(SHAPES), *_plain(LAYOUTS), *_plain(OBJECTS), *(_cast(dtype) for dtype in DTYPES)]
-# Readouts without a batch_size make a row for each number up to the highest, as PyG's do: that 10⁸ graphs take much
-# memory is not a fault
+# Like PyG's, readouts without a batch_size return a row for each number up to the highest: it is not a fault that 10⁸
+# graphs take much memory
 _GRAPH_IDS = [_entry(value) for value in (-1, -2, -7, -LARGE, -LARGEST, 10_000)]
 _FAR = [_entry(value) for value in (-1, -2, -7, LARGE, -LARGE, LARGEST, -LARGEST, 2**31, 2**32)]
 _INDEX = [*_FAR, *(_relative(f"an entry {beyond} beyond the largest", beyond) for beyond in (1, 2, 20, 2000))]

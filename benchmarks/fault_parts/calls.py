@@ -49,7 +49,7 @@ def prepare(seed: int, of_ops: bool = False, changes: int | None = None, target:
 
 
 def call(seed: int, of_ops: bool = False, changes: int | None = None, target: str | None = None) -> children.Outcome:
-    """Make the call of a seed, and say what came of it."""
+    """Make the call of a seed, and return its outcome."""
     target, draw, make = prepare(seed, of_ops, changes, target)
     outcome: dict[str, Any] = {"target": target}
     warnings.simplefilter("ignore")
@@ -75,7 +75,7 @@ def _judged(error: Exception, draw: Draw) -> dict[str, str]:
     judged = {"error": f"{name}: {text.splitlines()[0] if text else ''}"[:160], "where": where}
     if isinstance(error, MemoryError) or any(part in text for part in OUT_OF_MEMORY):
         return judged | {"kind": "error" if draw.asked_size else "memory"}
-    if isinstance(error, IndexError) and text == "index is out of bounds":  # numba's, with its bounds checked
+    if isinstance(error, IndexError) and text == "index is out of bounds":  # raised by numba's bounds checks
         return judged | {"kind": "bounds"}
     if type(error).__module__.startswith("numba") or isinstance(error, AssertionError | SystemError):
         return judged | {"kind": "unclear"}
@@ -101,7 +101,7 @@ def _with_gradients(result: Any, draw: Draw) -> list[Any]:
 
 
 def _compared(run: Any, result: list[Any], draw: Draw, seed: int) -> dict[str, str]:
-    """Whether the plain torch operations say the same."""
+    """Compare the result with the plain torch operations."""
     torch.manual_seed(seed)
     _dispatch.only_torch = True
     try:
@@ -114,7 +114,7 @@ def _compared(run: Any, result: list[Any], draw: Draw, seed: int) -> dict[str, s
     finally:
         _dispatch.only_torch = os.environ.get("COMPOOL_KERNELS") == "torch"
     if len(result) != len(other):
-        return {"kind": "wrong", "error": "not as many parts as of the plain operations", "where": ""}
+        return {"kind": "wrong", "error": "another number of parts than the plain operations", "where": ""}
     for index, (part, wanted) in enumerate(zip(result, other, strict=True)):
         if not _equal(part, wanted, draw.wild):
             text = f"part {index} differs from the plain operations': {_short(part)} and {_short(wanted)}"
@@ -167,7 +167,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def warm_up(of_ops: bool) -> None:
-    """Good calls of each target in this process, so that children find the kernels compiled."""
+    """Make good calls of each target in this process, so that kernels are compiled in its children."""
     for target in raw.TARGETS if of_ops else PUBLIC:
         for seed in range(4):
             outcome = call(seed, of_ops, 0, target)
@@ -176,9 +176,9 @@ def warm_up(of_ops: bool) -> None:
 
 
 def run(seeds: Iterable[int], of_ops: bool, timeout: float) -> Iterator[tuple[int, children.Outcome]]:
-    """The outcome of the call of each seed."""
+    """Yield the outcome of the call of each seed."""
     for seed, outcome in children.run_items(lambda seed: call(seed, of_ops), list(seeds), timeout=timeout):
-        if "target" not in outcome:  # the child did not live to say
+        if "target" not in outcome:  # the child died before
             target, draw, make = prepare(seed, of_ops)
             try:
                 make(draw)
@@ -191,18 +191,18 @@ def run(seeds: Iterable[int], of_ops: bool, timeout: float) -> Iterator[tuple[in
 
 
 def _crashes_alone(seed: int, of_ops: bool) -> bool:
-    """Whether a call crashes in a child of its own. One that only damages the heap may not."""
+    """Whether a call crashes in a separate child. One that only damages the heap may not."""
     return any(again["kind"] == "crash" for _, again in children.run_items(lambda seed: call(seed, of_ops), [seed]))
 
 
 def distinct(outcomes: Iterable[tuple[int, children.Outcome]]) -> list[Fault]:
-    """Faults by what happened where."""
+    """Group faults by error and location."""
     found: dict[tuple[str, ...], Fault] = {}
     for seed, outcome in outcomes:
         if outcome["kind"] not in FAULTS:
             continue
         error, where = outcome.get("error", ""), outcome.get("where", "")
-        what = "" if outcome["kind"] == "crash" else error.split(":")[0]  # a damaged heap shows in many ways
+        what = "" if outcome["kind"] == "crash" else error.split(":")[0]  # a damaged heap causes many errors
         key = (outcome["target"], outcome["kind"], what, where)
         fault = found.setdefault(key, Fault(outcome["target"], outcome["kind"], error, where, [], outcome["notes"]))
         fault.seeds.append(seed)

@@ -1,7 +1,7 @@
-"""Work in child processes, so that a crash ends a child and is attributed to what it was doing.
+"""Work in child processes, so that a crash only ends a child and is attributed to its item.
 
-Children are forked from a process that has imported everything: starting one takes milliseconds, not the seconds that
-torch takes to import. Whoever calls this must not have started threads.
+Children are forked from a process that has imported everything: starting one takes milliseconds, not the seconds of
+importing torch. The caller must not have started threads.
 """
 
 import faulthandler
@@ -18,7 +18,7 @@ from typing import Any
 
 BATCH = 300  # items per child
 TIMEOUT = 60.0  # seconds per item: includes the time numba takes to compile
-MEMORY = 6 << 30  # bytes of address space that a child may add to what its parent has
+MEMORY = 6 << 30  # bytes of address space that a child may use in addition to its parent's
 GROWTH = 1 << 30  # bytes of resident memory beyond which an item is reported as a memory blow-up
 
 Outcome = dict[str, Any]
@@ -76,7 +76,7 @@ def _run_batch(work: Callable[[int], Outcome], items: Sequence[int], timeout: fl
 
 
 def _work_and_exit(work: Callable[[int], Outcome], items: Sequence[int], writer: int, errors: int) -> None:
-    """What a child does."""
+    """Run items in a child."""
     try:
         os.dup2(errors, 2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -91,7 +91,7 @@ def _work_and_exit(work: Callable[[int], Outcome], items: Sequence[int], writer:
             if grown > GROWTH and outcome["kind"] in ("result", "error"):
                 outcome |= {"kind": "memory", "error": f"memory grew by {grown / 2**30:.1f} GB; {outcome.get('error')}"}
             os.write(writer, json.dumps(outcome).encode() + b"\n")
-            if grown > GROWTH:  # its peak would hide later ones
+            if grown > GROWTH:  # this peak would hide later ones
                 break
         os._exit(0)
     except BaseException as error:
@@ -100,7 +100,7 @@ def _work_and_exit(work: Callable[[int], Outcome], items: Sequence[int], writer:
 
 
 def _cause(status: int, text: str) -> dict[str, str]:
-    """Which signal ended a child, and in which line of compool or of what compool calls."""
+    """The signal that ended a child, and the line of compool, or below it, where that happened."""
     name = (
         signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"exit status {os.WEXITSTATUS(status)}"
     )

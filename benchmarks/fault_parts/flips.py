@@ -27,12 +27,12 @@ Check = Callable[[], str]
 
 
 class File:
-    """A file to damage, and what reads it.
+    """A file to damage, and its reader.
 
     Args:
         path: the file.
-        check: reads the file and returns the kind of what came of it; raises what the reader raises.
-        restore: undoes what `check` left behind, beside the file itself.
+        check: reads the file and returns the kind of the outcome; raises the errors of the reader.
+        restore: undoes the changes that `check` made to other files.
     """
 
     def __init__(self, path: Path, check: Check, restore: Callable[[], None] = lambda: None) -> None:
@@ -40,7 +40,7 @@ class File:
         self.content = path.read_bytes()
 
     def flip(self, seed: int) -> children.Outcome:
-        """Flip the bit of a seed, read the file, and say what came of it."""
+        """Flip the bit of a seed, read the file, and return the outcome."""
         generator = random.Random(seed)
         near = generator.random() < 0.5 and len(self.content) > 2 * EDGE
         byte = generator.randrange(2 * EDGE if near else len(self.content))
@@ -114,7 +114,7 @@ def data_file(folder: Path) -> File:
 
 @contextmanager
 def _warnings(path: Path) -> Iterator[list[str]]:
-    """What is logged that names a file."""
+    """Collect the log messages that name a file."""
     logged: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: logged.append(record.getMessage())  # type: ignore[method-assign]
@@ -134,8 +134,8 @@ def _key(run: study.Run) -> tuple[str, int]:
 def store(folder: Path) -> File:
     """A store: its runs are listed, tabulated, and looked up as planning does.
 
-    Damaged runs may be left out of all of these, with a warning; the others must be as they were. Storing the damaged
-    ones again, as after training, must bring them back, and more runs can be stored.
+    Damaged runs may be left out of all of these, with a warning; the others must be unchanged. Storing the damaged
+    runs again, as after training, must restore them, and further runs can be stored.
     """
     path = folder / "study.sqlite"
     with studies.small():
@@ -229,7 +229,7 @@ FILES: dict[str, Callable[[Path], File]] = {
 
 
 def run(count: int, seed: int, timeout: float) -> Iterator[tuple[str, int, children.Outcome]]:
-    """The outcome of each flip of each kind of file."""
+    """Yield the outcome of each flip in each kind of file."""
     first = seed * 1_000_000
     for name, make in FILES.items():
         with tempfile.TemporaryDirectory(prefix="compool-") as folder:

@@ -1,4 +1,4 @@
-"""Studies that are killed at random times and rerun: nothing finished may be lost, and the runs must be the same."""
+"""Kill studies at random times and rerun them: no finished run may be lost, and the runs must be the same."""
 
 import os
 import random
@@ -17,24 +17,24 @@ from compool import study
 KILLS = 4  # of one study, at most
 REPLICAS, BLOCK, EPOCHS = 4, 2, 6
 FAULTS = ("lost", "different", "unreadable", "failed")
-NOTED = ("left over",)  # files beside the store after the end; harmless
+NOTED = ("left over",)  # files left beside the store at the end; harmless
 Key = tuple[str, int]
 
 
 def plan(store: Path) -> list[study.Block]:
-    """What a study lacks."""
+    """The blocks that a study lacks."""
     recipes = [studies.recipe(method, epochs=EPOCHS) for method in ("component", "gin")]
     return study.plan(recipes, REPLICAS, 0, store, device="cpu", size=BLOCK)
 
 
 def run_to_end(store: Path) -> None:
-    """Train what a study lacks."""
+    """Train the blocks that a study lacks."""
     with studies.small():
         list(study.execute(plan(store), store, workers=1))
 
 
 def start(store: Path) -> int:
-    """Run a study in a child process, to its end; the child's process id."""
+    """Run a study to its end in a child process; returns its process id."""
     child = os.fork()
     if child:
         return child
@@ -64,7 +64,7 @@ def undisturbed(folder: Path) -> tuple[dict[Key, dict[str, Any]], float]:
 
 
 def disturbed(folder: Path, seed: int, wanted: dict[Key, dict[str, Any]], seconds: float) -> Counter[str]:
-    """Kill and rerun one study; counts of what happened."""
+    """Kill and rerun one study; returns counts of events."""
     generator, store, counts = random.Random(seed), folder / "study.sqlite", Counter[str](studies=1)
     before: dict[Key, dict[str, Any]] = {}
     for attempt in range(KILLS + 1):
@@ -100,7 +100,7 @@ def disturbed(folder: Path, seed: int, wanted: dict[Key, dict[str, Any]], second
 
 
 def run(count: int, seed: int) -> Iterator[tuple[int, Counter[str]]]:
-    """The seed of each study, and what happened to it."""
+    """Yield the seed of each study, and its counts of events."""
     with tempfile.TemporaryDirectory(prefix="compool-") as folder:
         run_to_end(Path(folder) / "study.sqlite")  # compiles, so that kills hit training rather than compilation
     with tempfile.TemporaryDirectory(prefix="compool-") as folder:

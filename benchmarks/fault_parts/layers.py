@@ -33,7 +33,7 @@ class Graph(NamedTuple):
 
 
 def graph(draw: Draw) -> Graph:
-    """One to four graphs of up to eight nodes; now and then one has no nodes, or edges join two graphs."""
+    """One to four graphs of up to eight nodes; occasionally one has no nodes, or edges join two graphs."""
     sizes = [draw.random.randint(0 if draw.chance(0.1) else 1, 8) for _ in range(draw.random.randint(1, 4))]
     edges, offset = [(0, 0)][:0], 0
     for size in sizes:
@@ -81,7 +81,7 @@ SCORES: dict[str, Any] = {
 
 
 def settings_of_pooling(draw: Draw, graph: Graph) -> dict[str, Any]:
-    """Settings of ComponentPooling; rarely bad ones."""
+    """Settings of ComponentPooling, rarely bad ones."""
     settings: dict[str, Any] = {
         "symmetric": draw.chance(0.3),
         "self_loops": draw.chance(0.3),

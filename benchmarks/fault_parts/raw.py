@@ -1,4 +1,4 @@
-"""Generated calls of the steps in `compool.ops`, which do not check their input: to know which can crash."""
+"""Generated calls of the steps in `compool.ops`, which do not check their input, to know which can crash."""
 
 from collections.abc import Callable
 from typing import Any

@@ -104,7 +104,7 @@ def features(draw: Draw) -> Thunk:
 
 
 def generators(draw: Draw) -> Thunk:
-    """Generated sets; not of very many graphs, which rightly take long."""
+    """Generated sets, but not of very many graphs, which take long."""
     make = draw.pick((data.communities, data.wl_pairs))
     arguments: dict[str, Any] = {"num_graphs" if make is data.communities else "num_pairs": 4, "seed": 0}
     if make is data.communities:
@@ -238,7 +238,7 @@ def _without_layer(network: nn.Network) -> nn.Network:
 
 
 def union(draw: Draw) -> Thunk:
-    """Unions of batches: which graphs, keys and sizes; and the network on them."""
+    """Unions of batches, with bad graphs, keys and sizes, and networks on them."""
     made = good_set() if draw.chance(0.7) else bad_set(draw)
     arguments: dict[str, Any] = {"graphs": torch.tensor([[0, 1, 2], [3, -1, 8]])}
     kinds = {"graphs": "indices"}
@@ -281,7 +281,7 @@ def _networks(draw: Draw, count: int) -> Any:
 
 
 def steps(draw: Draw) -> Thunk:
-    """`Graphs` itself, and how large unions of steps are."""
+    """`Graphs` itself, and the capacity for unions of steps."""
     made = bad_set(draw) if draw.chance(0.6) else good_set()
     kind = draw.pick(("auto", "labels", "degree", "one"))
     arguments = draw.spoil({"graphs": torch.tensor([[[0, 1], [2, -1]]])}, {"graphs": "indices"})

@@ -22,7 +22,7 @@ def graphs() -> GraphSet:
 
 @contextmanager
 def small() -> Iterator[None]:
-    """Studies of the generated communities take few graphs, and write a checkpoint after each epoch."""
+    """In this context, studies use few generated graphs and write a checkpoint after each epoch."""
     with (
         mock.patch.object(planning, "load_data", return_value=graphs()),
         mock.patch.object(checkpoint, "WRITE_INTERVAL", 0.0),
@@ -37,5 +37,5 @@ def recipe(method: str, **changes: Any) -> study.Recipe:
 
 
 def comparable(runs: Sequence[study.Run]) -> list[dict[str, Any]]:
-    """Runs without what differs from one training of the same replica to the next."""
+    """Runs without the columns that differ when the same replica is trained again."""
     return [{name: getattr(run, name) for name in COLUMNS if name not in ("seconds", "finished")} for run in runs]

@@ -197,7 +197,7 @@ def test_the_driver_is_stopped_and_killed_and_started_again(nodes: Nodes, folder
     with driver(nodes, folder, store) as process:
         out, errors = process.communicate(timeout=300)
     assert process.returncode == 0
-    assert f"{10 - len(first)} trainings to do in {10 - len(first)} blocks, {len(first)} already in" in out
+    assert f"{10 - len(first)} runs to train in {10 - len(first)} blocks, {len(first)} already in" in out
     runs = {run.replica: run for run in study.Store(store).runs()}
     assert sorted(runs) == list(range(10))
     assert first.items() <= runs.items()

@@ -184,13 +184,13 @@ def test_paired_differences(browser: Browser, recipes: Path) -> None:
         "[...document.querySelectorAll('.here .difference')].map((e) => [e.dataset.method, e.dataset.significant])"
     )
     assert found == [["edgepool", "false"], ["gin", "true"], ["none", "true"]]
-    assert "NCI1: component less gin\n+20.0 (+20.0 … +20.0), 4 splits" in point_at(
+    assert "NCI1: component minus gin\n+20.0 (+20.0 … +20.0), 4 splits" in point_at(
         browser, ".here .difference[data-method=gin]"
     )
     browser.open(recipes)
     browser.wait("document.querySelectorAll('.here .difference').length === 3")
     assert texts(browser, ".here [data-forest] .heading") == [
-        f"component less {m}" for m in ("edgepool", "gin", "none")
+        f"component minus {m}" for m in ("edgepool", "gin", "none")
     ]
 
 

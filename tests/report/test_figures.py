@@ -68,7 +68,7 @@ def test_differences_show_the_corrected_interval() -> None:
     made = [*runs("component", [0.80, 0.82, 0.84]), *runs("gin", [0.79, 0.80, 0.81])]
     better = [*runs("component", [0.8, 0.81], dataset="own"), *runs("gin", [0.7, 0.71], dataset="own")]
     axes = line_figures.difference_plot(collect([*made, *better])).axes[0]
-    assert names(axes) == ["component less gin", "NCI1", "own"]
+    assert names(axes) == ["component minus gin", "NCI1", "own"]
     interval, square = drawn_at(axes, "NCI1")
     assert interval.get_xdata() == pytest.approx([-0.913, 4.913], abs=0.001)
     assert square.get_xdata() == pytest.approx([2.0])

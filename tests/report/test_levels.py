@@ -157,7 +157,7 @@ def test_a_run_trained_again_is_the_run(
     network, about = networks.network_of(run, store.path, few, None, reasons.append)
     what = f"training communities component, replica {run.replica}, to epoch {run.epoch}: "
     assert reasons == [
-        f"{what}{store.path} keeps no weights of it: it was trained with --no-weights, or by an older version"
+        f"{what}{store.path} has no weights of this run: it was trained with --no-weights, or by an older version"
     ]
     assert f"test accuracy {run.test:.1%}; trained again, {run.test:.1%}" in about
     assert accuracy(network, few, run) == pytest.approx(run.test, abs=1e-6)

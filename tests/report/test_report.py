@@ -111,7 +111,7 @@ def test_graphs_of_kept_networks_are_shown(tmp_path: Path, monkeypatch: pytest.M
     store = Store(tmp_path / "study.sqlite")
     first, *_ = runs("component", [0.5], dataset="communities", settings=settings)
     store.add([first, *runs("component", [0.5], dataset="NOWHERE", settings=settings | {"dataset": "NOWHERE"})])
-    assert "No network is kept of NOWHERE, communities" in write_report(store.path)[1].read_text()
+    assert "No network is stored for NOWHERE, communities" in write_report(store.path)[1].read_text()
     path = networks.model_path(store.path, first)
     path.parent.mkdir()
     nn.save_network(nn.Network("PCLL", 4, 8, 3), path)
@@ -119,7 +119,7 @@ def test_graphs_of_kept_networks_are_shown(tmp_path: Path, monkeypatch: pytest.M
     text = page.read_text()
     assert text.count('"levels":') == 3  # one of each class
     assert "trained again, unknown" in text
-    note = "NOWHERE: its graphs are not shown, as NOWHERE was not found; give its folder with --data."
+    note = "NOWHERE: its graphs are not shown: NOWHERE was not found; give its folder with --data."
     assert note in text
     assert note in study.warnings  # which the command prints
     assert not any("shown" in one for one in write_report(store.path)[0].warnings)

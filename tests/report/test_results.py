@@ -155,7 +155,7 @@ def test_mixed_versions_and_devices_are_said() -> None:
     made[3] = replace(made[3], versions={"torch": "2.14.0"}, device="gpu")
     found = warned(made)
     assert "The runs mix versions of torch: 2.13.0, 2.14.0." in found
-    assert "The runs mix devices: cpu, gpu; do not compare their seconds." in found
+    assert "The runs mix devices: cpu, gpu; do not compare their times." in found
 
 
 def test_of_several_settings_the_one_with_most_runs_is_taken() -> None:
@@ -163,7 +163,7 @@ def test_of_several_settings_the_one_with_most_runs_is_taken() -> None:
     study: Study = collect([*made, *runs("component", [0.3], seed=7)])
     assert study.rows[0].results["component"].tests == [80.0, 70.0, 90.0]
     assert study.warnings[0] == (
-        "NCI1, component: left out 3 runs of recipe fast with other settings or seeds; shown are settings 0123, seed 0."
+        "NCI1, component: left out 3 runs of recipe fast with other settings or seeds; showing settings 0123, seed 0."
     )
 
 
@@ -174,8 +174,8 @@ def test_other_data_of_the_same_name_are_another_data_set() -> None:
     assert study.rows[0].results["component"].tests == [80.0, 82.0, 81.0, 83.0]
     assert study.rows[1].results["component"].tests == [10.0, 20.0]
     assert study.warnings[0] == (
-        "NCI1: shown as NCI1 [data bbbbbbbb]: 2 runs trained on other data of this name (checksum bbbbbbbb instead of "
-        "aaaaaaaa)."
+        "NCI1: shown as NCI1 [data bbbbbbbb]: 2 runs trained on other data with this name (checksum bbbbbbbb "
+        "instead of aaaaaaaa)."
     )
     assert study.num_runs == 14
     cells = [row[0].text for row in accuracy(study).rows]
@@ -194,7 +194,7 @@ def test_other_contents_of_a_file_of_splits_are_another_data_set() -> None:
         "NCI1 (fast splits=folds)",
         "NCI1 [splits y] (fast splits=folds)",
     ]
-    assert "1 run trained on other splits of this name (checksum y instead of x)" in study.warnings[0]
+    assert "1 run trained on other splits with this name (checksum y instead of x)" in study.warnings[0]
 
 
 def test_runs_without_a_checksum_of_their_data() -> None:

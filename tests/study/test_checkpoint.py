@@ -80,9 +80,9 @@ def test_a_dry_run_says_how_far_it_is(tmp_path: Path) -> None:
     command = ["run", "--method", "component", "--replicas", "3", "--device", "cpu", "--store", str(path), "--dry-run"]
     assert CliRunner().invoke(app, [*command, *settings]).stdout.splitlines() == [
         "communities: 99 graphs, 3 classes; 4 node features from labels",
-        f"3 trainings to do in 1 block (1 to resume), 0 already in {path}",
+        f"3 runs to train in 1 block (1 to resume), 0 already in {path}",
         "communities component, fast hidden=4 epochs=5: 3 replicas on cpu, 5 epochs (3 done)",
-        "time: less than a minute, a rough estimate",
+        "estimated time: less than a minute",
     ]
 
 

@@ -212,4 +212,4 @@ app()
     command = [sys.executable, "-c", script, "run", "--log", "tensorboard", "--store", str(tmp_path / "s.sqlite")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr == "compool: the log tensorboard needs a package: pip install 'compool[tensorboard]'\n"
+    assert done.stderr == "compool: the tensorboard log needs a package: pip install 'compool[tensorboard]'\n"

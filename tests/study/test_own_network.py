@@ -292,7 +292,7 @@ def test_a_loss_that_is_not_finite_fails_the_run(net: str, tmp_path: Path) -> No
     [
         (None, "Net", "{path} does not exist"),
         (NET, "Nett", "{path} has no class Nett; it has Net"),
-        (NET, "", "--method must be FILE.py:NAME or MODULE:NAME for one of your own, got '{path}:'"),
+        (NET, "", "--method must be FILE.py:NAME or MODULE:NAME for your own code, got '{path}:'"),
         (NET, "global_mean_pool", "{path}:global_mean_pool must be a class derived from torch.nn.Module, got a functi"),
         (NET, "Net --set width=3", "{path}:Net has no parameter 'width'; its parameters are hidden, dropout"),
         (NET, "Net --set batch=0", "batch must be a whole number of at least 1, got 0"),
@@ -390,7 +390,7 @@ def test_two_classes_of_one_name(net: str, tmp_path: Path) -> None:
     (tmp_path / "other.py").write_text(f"{NET}\nOTHER = 1\n")
     result = run.invoke(app, ["run", "--method", f"{net},{tmp_path / 'other.py'}:Net", "--dry-run"])
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert "--method names two classes Net of different files: rename one of them" in result.stderr
+    assert "--method names two classes Net from different files: rename one of them" in result.stderr
 
 
 def test_resources(net: str, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_set_without_a_recipe_gets_the_defaults() -> None:
     one = recipe("component", "MUTAG")
     assert (one.layers, one.features, one.in_channels, one.parameters) == ("CPCL", "auto", None, None)
     assert one.network(7, 2).settings.in_channels == 7
-    with pytest.raises(ValueError, match="MUTAG has no recipe of its own: give in_channels and num_classes"):
+    with pytest.raises(ValueError, match="MUTAG has no built-in recipe: give in_channels and num_classes"):
         one.network()
 
 

@@ -1,4 +1,4 @@
-"""The application, and what its commands share."""
+"""The Typer application, and what its commands share."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ from compool.cli import _errors
 
 
 class _Commands(TyperGroup):
-    """The commands: `--debug` may come before or after a command's name, and errors are shown in one line."""
+    """The commands: `--debug` may come before or after a command's name, and errors are shown on one line."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--debug" in args[: args.index("--") if "--" in args else None]:
@@ -41,7 +41,7 @@ app = typer.Typer(
 
 
 def examples(*commands: str) -> str:
-    """The end of a command's help: examples, one per line."""
+    """The epilog of a command's help: one example per line."""
     return "\n\n".join(["Examples:", *(f"- `{command}`" for command in commands)])
 
 
@@ -56,8 +56,8 @@ DataFolder = Annotated[
 ]
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         from compool import __version__
 
         print(f"compool {__version__}")
@@ -78,6 +78,6 @@ def main(
 
 
 def stop(message: str, code: int = 2) -> typer.Exit:
-    """Print an error in one line; to be raised."""
+    """Print a one-line error and return the exception to raise."""
     typer.secho(f"compool: {message}", err=True, fg="red")
     return typer.Exit(code)

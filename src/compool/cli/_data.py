@@ -1,4 +1,4 @@
-"""What `--data` names: a folder of sets, a saved set, or a function that makes a set."""
+"""The value of `--data`: a folder of data sets, a saved set, or a function that returns a set."""
 
 import os
 from pathlib import Path
@@ -11,24 +11,24 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """Where data sets are."""
+    """The location of data sets."""
 
     folder: Path | None
     """None: the cache, or a download."""
     name: str | None = None
     """The data set, if `--data` names a single one."""
     is_asked: bool = False
-    """Whether the command has `--data`, rather than the environment."""
+    """Whether `--data` is on the command line, rather than in the environment."""
 
     def datasets(self, names: list[str] | None, default: str) -> list[str]:
-        """The data sets of a command: those that it names, or the single one, or a default."""
+        """The data sets of a command: those that it names, the single one, or the default."""
         if self.is_asked and self.folder is not None and not names:
             from compool.data.tu import available
 
             if not self.folder.is_dir():
                 raise stop(f"--data {self.folder} does not exist")
-            found = available(self.folder)
-            listed = f"; it has {', '.join(found[:8])}{', …' if len(found) > 8 else ''}" if found else ""
+            known = available(self.folder)
+            listed = f"; it has {', '.join(known[:8])}{', …' if len(known) > 8 else ''}" if known else ""
             raise stop(f"--data {self.folder} is a folder of data sets: name one before --data{listed}")
         if self.name is None or not names:
             return names or [self.name or default]
@@ -40,10 +40,9 @@ class Source(NamedTuple):
 def find_data(data: Path | None) -> Source:
     """The folder and the data set that `--data` names.
 
-    It is a folder; or a file: ``NAME.npz`` that :meth:`GraphSet.save` wrote, or ``NAME.zip`` of the TU collection; or
-    ``FILE.py:FUNCTION`` or
-    ``MODULE:FUNCTION``, where the function returns a list of :class:`torch_geometric.data.Data`, a dataset of PyG or a
-    :class:`GraphSet`. What a function returns is saved in the cache, where processes find it.
+    It is a folder; a file, ``NAME.npz`` written by :meth:`GraphSet.save` or ``NAME.zip`` from the TU collection; or a
+    function, ``FILE.py:FUNCTION`` or ``MODULE:FUNCTION``, that returns a list of :class:`torch_geometric.data.Data`, a
+    PyG dataset or a :class:`GraphSet`. The returned graphs are saved in the cache, where worker processes find them.
     """
     if data is None:
         return Source(None)
@@ -54,12 +53,12 @@ def find_data(data: Path | None) -> Source:
     if ":" in str(data) and not data.exists():
         return _saved(_call(str(data)))
     if data.is_file():
-        raise stop(f"--data {data} must be a folder, a file .zip or .npz, or FILE.py:FUNCTION that returns PyG graphs")
+        raise stop(f"--data {data} must be a folder, a .zip or .npz file, or FILE.py:FUNCTION that returns PyG graphs")
     return Source(data, is_asked=str(data) != os.environ.get("COMPOOL_DATA"))
 
 
 def _saved(graphs: "GraphSet") -> Source:
-    """A folder of the cache that holds nothing but this set, under the name by which recipes look for it."""
+    """A cache folder that holds only this set, under the name that recipes use for it."""
     from compool.data.paper import TU_NAMES
     from compool.data.tu import cache_folder
 
@@ -71,7 +70,7 @@ def _saved(graphs: "GraphSet") -> Source:
 
 
 def _call(reference: str) -> "GraphSet":
-    """The set that the function of a reference returns. Errors in its code come with their traceback."""
+    """The set that the function of a reference returns. Errors in its code are shown with their traceback."""
     from compool.data import GraphSet
     from compool.study.own_network import execute, importable, own_code, read_source
 
@@ -82,7 +81,7 @@ def _call(reference: str) -> "GraphSet":
     with own_code(reference), importable(reference):
         graphs = function()
     try:
-        named = isinstance(graphs, GraphSet) or hasattr(type(graphs), "index_select")  # a dataset of PyG
+        named = isinstance(graphs, GraphSet) or hasattr(type(graphs), "index_select")  # a PyG dataset
         return GraphSet.from_data(graphs, None if named else name)
     except ValueError as error:
         raise stop(f"--data {reference}: {error}") from None

@@ -1,4 +1,4 @@
-"""What a command is doing, on standard error: a spinner, or a progress bar while a network is trained."""
+"""Show on standard error what a command is doing: a spinner, or a progress bar during training."""
 
 from types import TracebackType
 from typing import Any, Self
@@ -7,7 +7,7 @@ from rich.console import Console
 
 
 class Display:
-    """Shows the current step of a command. Where standard error is not a terminal, only trainings are shown, as lines.
+    """Shows the current step of a command. If standard error is not a terminal, only training is shown, as lines.
 
     Args:
         text: the first step.
@@ -33,7 +33,7 @@ class Display:
         self.spinner.start()
 
     def on_training(self, text: str) -> None:
-        """Say what is trained, and why, in a line that stays."""
+        """Print a permanent line that says what is trained, and why."""
         self.console.print(text, soft_wrap=True, highlight=False, markup=False)
 
     def on_epoch(self, block: Any, epoch: int, curves: Any) -> None:

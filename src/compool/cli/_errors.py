@@ -1,4 +1,4 @@
-"""Errors that the user can fix are shown in one line, bugs with a traceback."""
+"""Errors that the user can fix are shown on one line, bugs with a traceback."""
 
 import dis
 import sys
@@ -17,30 +17,30 @@ def is_user_error(error: BaseException) -> bool:
         return True
     if error.__cause__ is not None:
         return is_user_error(error.__cause__)
-    where = error.__traceback__
-    while where is not None and where.tb_next is not None:
-        where = where.tb_next
-    if where is None:
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    if innermost is None:
         return False
-    package = str(where.tb_frame.f_globals.get("__name__")).partition(".")[0]
-    return package == "compool" and where.tb_frame.f_code.co_code[where.tb_lasti] == _RAISE
+    package = str(innermost.tb_frame.f_globals.get("__name__")).partition(".")[0]
+    return package == "compool" and innermost.tb_frame.f_code.co_code[innermost.tb_lasti] == _RAISE
 
 
 def own_trace(error: BaseException) -> str | None:
-    """The traceback within the user's own network, if the error is one of :mod:`compool.study.own_network`; by name, as
-    few commands need that module.
+    """The traceback within the user's own code, if the error is an :class:`OwnNetworkError`. Compares names, as few
+    commands need its module.
     """
     return getattr(error, "trace", "") if type(error).__name__ == "OwnNetworkError" else None
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out; by name, as torch is slow to import, and by text, as it has no error type on the CPU."""
+    """Whether memory ran out. Compares names and texts, as torch is slow to import and has no such type on the CPU."""
     by_name = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     return by_name or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
 
 
 def one_line_message(error: BaseException) -> str:
-    """An error as a message of one line.
+    """A one-line message for an error.
 
     Example:
         >>> one_line_message(MemoryError())

@@ -1,4 +1,4 @@
-"""What `compool run` will train, in words."""
+"""Describe what `compool run` will train."""
 
 from collections.abc import Sequence
 
@@ -10,19 +10,19 @@ from compool.study.recipe import METHODS, Recipe, datasets
 
 
 def default_recipes(recipes: Sequence[Recipe]) -> list[str]:
-    """A line for each data set and method without a recipe of their own: the defaults that they get."""
+    """One line per data set and method without a built-in recipe: the defaults that they use."""
     lines: dict[tuple[str, str], str] = {}
     for recipe in recipes:
         method = recipe.method if recipe.method in METHODS else "component"
         if recipe.dataset not in datasets(method) and not recipe.own_network:
             words = ", ".join(setting_words(recipe))
-            text = f"{recipe.dataset} has no recipe of its own; {recipe.method} uses the defaults: {words}"
+            text = f"{recipe.dataset} has no built-in recipe; {recipe.method} uses the defaults: {words}"
             lines.setdefault((recipe.dataset, recipe.method), text)
     return list(lines.values())
 
 
 def plan_lines(plan: Sequence[Block], workers: int) -> list[str]:
-    """What a plan trains: a line for equal blocks, and a rough estimate of the time."""
+    """Describe a plan: one line per kind of block, and a rough estimate of the time."""
     groups: dict[tuple[str, int, str, str, int, int], int] = {}
     seconds = 0.0
     for block in plan:
@@ -38,5 +38,5 @@ def plan_lines(plan: Sequence[Block], workers: int) -> list[str]:
     if plan:
         unknown = not all(block.epoch_seconds for block in plan)
         duration = format_duration(seconds / min(workers, len(plan)))
-        lines.append(f"time: {duration}, a rough estimate{' without your own networks' if unknown else ''}")
+        lines.append(f"estimated time{' without your own networks' if unknown else ''}: {duration}")
     return lines

@@ -1,4 +1,4 @@
-"""Commands that take trained networks away and predict with them."""
+"""Commands that export trained networks and predict with them."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ def export_network(
     method: Annotated[str, typer.Option(help="The method, or the class of your own network.")] = "component",
     recipe: Annotated[str, typer.Option(help="The recipe of the run.", show_default="any")] = "",
     replica: Annotated[
-        int | None, typer.Option(help="Which run.", show_default="the one with the best validation score")
+        int | None, typer.Option(help="Replica of the run.", show_default="the one with the best validation score")
     ] = None,
     store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
     data: DataFolder = None,
@@ -37,7 +37,7 @@ def export_network(
 ) -> None:
     """Write the network of a run to a folder, with its weights, settings, features and class names.
 
-    Predicts the test graphs of the run again, and prints the score beside the one in the study.
+    Predicts the run's test graphs again, and prints the score next to the stored one.
     """
     from compool.cli._data import find_data
     from compool.cli._display import Display
@@ -51,7 +51,7 @@ def export_network(
 
     if not store.exists():
         raise stop(f"--store {store} does not exist; `compool run` creates it")
-    _require_own_folder(out)
+    _require_export_folder(out)
     source = find_data(data)
     source.datasets([dataset], dataset)
     method = class_name(method) if is_reference(method) else method
@@ -112,7 +112,7 @@ def predict_graphs(
     model = load_model(folder, trust, local_resources(device).device)
     source = find_data(data)
     path = data
-    if source.folder is not None and source.name is not None and not data.exists():  # what a function returned
+    if source.folder is not None and source.name is not None and not data.exists():  # the saved result of a function
         path = source.folder / f"{source.name}.npz"
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -138,8 +138,8 @@ def _csv_lines(rows: Iterator[dict[str, Any]]) -> Iterator[str]:
         cells: dict[str, Any] = {"graph": row["graph"]}
         if "class" in row:
             cells["class"] = row["class"] if row["class"].removeprefix("-").isdigit() else escape_cell(row["class"])
-        for what, prefix in (("probabilities", "probability_"), ("values", "value_")):
-            cells |= {f"{prefix}{name}": f"{number:.9g}" for name, number in row.get(what, {}).items()}
+        for key, prefix in (("probabilities", "probability_"), ("values", "value_")):
+            cells |= {f"{prefix}{name}": f"{number:.9g}" for name, number in row.get(key, {}).items()}
         cells |= {f"kept_{level}": f"{share:.6g}" for level, share in enumerate(row["kept"], 1)}
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
@@ -150,15 +150,15 @@ def _csv_lines(rows: Iterator[dict[str, Any]]) -> Iterator[str]:
 
 
 def _known_name(dataset: str) -> str:
-    """The name of a data set in studies: that of the paper, if it has one."""
+    """The name of a data set in studies: the paper's name, if it has one."""
     from compool.study import recipe
 
     return recipe("component", dataset).dataset
 
 
-def _require_own_folder(out: Path) -> None:
-    """A folder must be new, empty, or of an earlier export."""
+def _require_export_folder(out: Path) -> None:
+    """Stop unless the folder is new, empty, or an earlier export."""
     if out.exists() and not out.is_dir():
         raise stop(f"--out {out} is a file; give a folder")
     if out.is_dir() and any(out.iterdir()) and not (out / "model.json").exists():
-        raise stop(f"--out {out} has other files in it; give a new folder")
+        raise stop(f"--out {out} contains other files; give a new folder")

@@ -24,14 +24,14 @@ def report_study(
     data: DataFolder = None,
     graphs: Annotated[
         bool,
-        typer.Option("--graphs", help="Show graphs; trains a network for each data set that has no stored one."),
+        typer.Option("--graphs", help="Show graphs; trains a network for each data set without a stored one."),
     ] = False,
     pick: Annotated[
         str,
         typer.Option(
             metavar="RULE",
-            help="Which epoch counts: best (best validation score, the latest of equals), first (the first of equals), "
-            "last, or loss (lowest validation loss).",
+            help="Which epoch counts: best (best validation score; the latest if tied), first (the same; the earliest "
+            "if tied), last, or loss (lowest validation loss).",
         ),
     ] = "best",
     metric: Annotated[
@@ -89,7 +89,7 @@ def report_with_status(
 )
 def show_graph(
     dataset: Annotated[str, typer.Argument(help="The data set.")],
-    index: Annotated[int, typer.Argument(help="Which of its graphs, from 0.")],
+    index: Annotated[int, typer.Argument(help="Index of the graph, from 0.")],
     store: Annotated[
         Path | None,
         typer.Option(help="Use the network of a run of this study.", show_default="study.sqlite if it exists"),
@@ -97,7 +97,8 @@ def show_graph(
     model: Annotated[Path | None, typer.Option(help="Use the network in this file (safetensors).")] = None,
     recipe: Annotated[str, typer.Option(help="The recipe of the run.", show_default="any")] = "",
     replica: Annotated[
-        int | None, typer.Option(min=0, help="Which run.", show_default="the one with the best validation score")
+        int | None,
+        typer.Option(min=0, help="Replica of the run.", show_default="the one with the best validation score"),
     ] = None,
     threshold: Annotated[
         float | None,

@@ -39,7 +39,7 @@ def run_study(
     recipe: Annotated[str, typer.Option(help="fast, paper, tuned, learned, or a TOML file of settings.")] = "fast",
     num_replicas: Annotated[
         int | None,
-        typer.Option("--replicas", help="Trainings per data set and method.", show_default="100; 20 for communities"),
+        typer.Option("--replicas", help="Replicas per data set and method.", show_default="100; 20 for communities"),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -55,7 +55,7 @@ def run_study(
         int | None,
         typer.Option(help="Draw this many random combinations of settings.", show_default="all combinations"),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs.", show_default="the recipe's")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Number of epochs.", show_default="the recipe's")] = None,
     metric: Annotated[
         str | None,
         typer.Option(
@@ -67,7 +67,7 @@ def run_study(
     patience: Annotated[
         int | None,
         typer.Option(
-            help="Stop a training after this many epochs without a better validation metric.", show_default="never"
+            help="Stop training after this many epochs without a better validation metric.", show_default="never"
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="The study's seed.")] = 0,
@@ -101,7 +101,7 @@ def run_study(
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Show what would be trained and how long it takes, roughly; train nothing."),
+        typer.Option("--dry-run", help="Show what would be trained and roughly how long it takes; train nothing."),
     ] = False,
     with_report: Annotated[bool, typer.Option("--report/--no-report", help="Write the report at the end.")] = True,
 ) -> None:
@@ -123,7 +123,7 @@ def run_study(
     from compool.study.log_files import LOG_KINDS, log_folder, open_logs, require_logs
     from compool.study.recipe import METHODS, REPLACEMENTS
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill`, or the end of a job, is as good as Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # treat `kill` and the end of a cluster job like Ctrl-C
     source = find_data(data)
     names = source.datasets(datasets, "communities")
     methods = _listed(method or METHODS)
@@ -144,7 +144,7 @@ def run_study(
         )
         for name in {variant.method for variant in chosen}:
             if len({variant.own_checksum for variant in chosen if variant.method == name}) > 1:
-                raise stop(f"--method names two classes {name} of different files: rename one of them")
+                raise stop(f"--method names two classes {name} from different files: rename one of them")
         with ExitStack() as stack:
             if ray is not None:
                 from compool.integrations import ray as cluster
@@ -153,16 +153,17 @@ def run_study(
                 resources = cluster.cluster_resources(device, workers)
             else:
                 resources = study.local_resources(device, workers)
-            where = (store, source.folder, resources, block, print)
-            plan = study.plan(chosen, num_wanted, seed, *where, not dry_run)
+            plan_options = (store, source.folder, resources, block, print)
+            plan = study.plan(chosen, num_wanted, seed, *plan_options, not dry_run)
             plan = [replace(planned, keep_weights=weights) for planned in plan]
             for line in default_recipes(chosen):
                 print(line)
-            todo = sum(len(planned.replicas) for planned in plan)
-            begun = sum(planned.epochs_done > 0 for planned in plan)
+            num_missing = sum(len(planned.replicas) for planned in plan)
+            num_resumed = sum(planned.epochs_done > 0 for planned in plan)
             print(
-                f"{counted(todo, 'training')} to do in {counted(len(plan), 'block')}"
-                f"{f' ({begun} to resume)' if begun else ''}, {len(chosen) * num_wanted - todo:,} already in {store}"
+                f"{counted(num_missing, 'run')} to train in {counted(len(plan), 'block')}"
+                f"{f' ({num_resumed} to resume)' if num_resumed else ''}, "
+                f"{len(chosen) * num_wanted - num_missing:,} already in {store}"
             )
             if dry_run:
                 for line in plan_lines(plan, resources.workers):
@@ -191,8 +192,8 @@ def run_study(
         if with_report:
             print(f"report: {report_with_status(store, None, source.folder, False)[1]}")
     except KeyboardInterrupt:
-        noted = any(planned.checkpoint and planned.checkpoint.exists() for planned in plan)
-        kept = f", unfinished ones in {checkpoint.folder_of(store)}" if noted else ""
+        has_checkpoint = any(planned.checkpoint and planned.checkpoint.exists() for planned in plan)
+        kept = f", unfinished ones in {checkpoint.folder_of(store)}" if has_checkpoint else ""
         raise stop(f"stopped; finished blocks are in {store}{kept}; rerun the same command to resume", 130) from None
 
 
@@ -233,7 +234,7 @@ def add_runs(
     exported: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Files of `compool runs --csv --curves`.")],
     store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
 ) -> None:
-    """Add exported runs to a study, all or none of them. Runs that it already has are not changed."""
+    """Add exported runs to a study, all or none of them. Existing runs are not changed."""
     from compool._words import counted
     from compool.study.csv_files import read_csv
     from compool.study.store import Store
@@ -247,12 +248,12 @@ def add_runs(
 
 
 def _listed(texts: Sequence[str] | None) -> list[str]:
-    """The values of an option that may be given several times, or with commas between values."""
+    """The values of an option that may be given several times or as a comma-separated list."""
     return [text.strip() for text in ",".join(texts or ()).split(",") if text.strip()]
 
 
 def _summary(runs: Sequence[Any]) -> Any:
-    """A table of runs: a line for each data set, method, recipe and seed."""
+    """A table of runs: one line per data set, method, recipe and seed."""
     from statistics import mean, stdev
 
     from rich.box import SIMPLE_HEAD
@@ -267,8 +268,8 @@ def _summary(runs: Sequence[Any]) -> Any:
     in_percent = all(METRICS[chosen_metric(run.metrics)].higher for run in runs)
     for heading in ("data set", "method", "recipe", "runs", "test %" if in_percent else "test", "kept %", "seconds"):
         justify: Any = "right" if heading in ("test %", "test", "kept %", "seconds") else "left"
-        least = {"data set": 11, "recipe": 8}.get(heading)  # these fold where the terminal is narrow
-        table.add_column(heading, justify=justify, no_wrap=least is None, overflow="fold", min_width=least)
+        narrowest = {"data set": 11, "recipe": 8}.get(heading)  # these columns wrap on a narrow terminal
+        table.add_column(heading, justify=justify, no_wrap=narrowest is None, overflow="fold", min_width=narrowest)
     groups: dict[tuple[Any, ...], list[Any]] = {}
     for run in runs:
         groups.setdefault((run.dataset, run.method, run.recipe, run.recipe_checksum, run.seed), []).append(run)

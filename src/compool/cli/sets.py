@@ -129,7 +129,7 @@ def list_recipes(
                 own = ", ".join(text for text in texts if text not in shared)
                 table.add_row(f"  {', '.join(names)}", "" if same else num_parameters, own)
         Console().print(table)
-    Console().print("Data sets without a recipe of their own get the defaults of each method.")
+    Console().print("Data sets without a built-in recipe use the defaults of each method.")
 
 
 def setting_words(recipe: Any) -> list[str]:

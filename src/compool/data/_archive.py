@@ -1,4 +1,4 @@
-"""Reading untrusted zip files: in a stream, within limits, with a single type of error for all damage."""
+"""Read untrusted zip files: as streams, within size limits, with one type of error for all damage."""
 
 import errno
 import lzma
@@ -14,10 +14,10 @@ from typing import IO
 
 SETTING = "COMPOOL_MAX_UNPACKED_MB"
 MAX_UNPACKED = 4 << 30
-MAX_RATIO = 200  # of unpacked to packed size, for files that unpack to more than UNSUSPICIOUS bytes; COLLAB's is 35
+MAX_RATIO = 200  # unpacked to packed size, for files that unpack to more than UNSUSPICIOUS bytes; 35 for COLLAB
 UNSUSPICIOUS = 256 << 20
 
-# What zipfile and the decompressors raise. bz2 raises an OSError without errno; EINVAL means an impossible offset.
+# Errors of zipfile and the decompressors. bz2 raises an OSError without errno; EINVAL means an impossible offset.
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(EOFError, LookupError, MemoryError, OSError, OverflowError, RuntimeError, ValueError),
@@ -53,7 +53,7 @@ class Archive:
     def require_size(self, names: Iterable[str]) -> None:
         """Raise a :class:`SizeError` if these members would unpack to more than the limits allow.
 
-        Sizes are those that the file states; zipfile does not unpack more than that of any member.
+        Uses the sizes stated in the file; zipfile never unpacks more of a member than that.
         """
         unpacked, packed = sum(self.members[name].file_size for name in names), self.path.stat().st_size
         if (limit := _limit()) is not None:
@@ -72,7 +72,7 @@ class Archive:
         )
 
     def open(self, name: str) -> "Member":
-        """Open a member, to be read in a stream."""
+        """Open a member for reading as a stream."""
         info = self.members[name]
         if info.flag_bits & 1:
             raise ValueError(f"{self.path}: {name} is encrypted; unpack it and give the folder instead")
@@ -110,7 +110,7 @@ def _damage() -> Iterator[None]:
 
 
 def _limit() -> int | None:
-    """The limit that the user has set, in bytes."""
+    """The limit set by the user, in bytes; None if there is none."""
     text = os.environ.get(SETTING, "")
     if not text:
         return None

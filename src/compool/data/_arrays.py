@@ -1,4 +1,4 @@
-"""The arrays of a set, checked: loops over them, compiled ones, rely on it."""
+"""Check the arrays of a set: compiled loops rely on it."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def checked_arrays(graphs: "GraphSet", check_edges: bool) -> dict[str, Any]:
-    """The arrays of a set in their types, and its task; a ValueError names an array that does not fit."""
+    """The arrays of a set in the right types, and its task; a ValueError names an array that is invalid."""
     if not np.size(graphs.y):
         raise ValueError(f"{graphs.name} must have at least one graph, but y is empty")
     y, task = check_targets(graphs.y, graphs.task)

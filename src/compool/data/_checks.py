@@ -1,16 +1,16 @@
-"""Checks of the arrays of a set, so that no loop reads outside of them."""
+"""Checks of the arrays of a set, so that no loop reads out of bounds."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_VALUES = 1_000_000  # of classes, and of node labels, which become one-hot features
+MAX_VALUES = 1_000_000  # of classes, and of labels, which become one-hot features
 MAX_NODES = np.iinfo(np.int32).max  # of a graph
 
 
 def integers(name: str, values: Any, dtype: type[np.signedinteger[Any]], shape: str) -> NDArray[Any]:
-    """An array of integers as `dtype`; `shape` is ``"[N]"`` or ``"[2, E]"``, say."""
+    """An array of integers as `dtype`; `shape` is ``"[N]"`` or ``"[2, E]"``, for example."""
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
         raise ValueError(f"{name} must hold integers, got {array.dtype}")
@@ -56,7 +56,7 @@ def optional_attributes(name: str, values: Any, num_rows: int, of: str) -> NDArr
 
 
 def check_indices(name: str, values: NDArray[Any], end: int, of: str) -> None:
-    """All values must lie in 0..end − 1."""
+    """Raise a ValueError unless all values lie in 0..end − 1."""
     if values.size and end <= 0:
         raise ValueError(f"{name} must be empty, as there are no {of}; got {values.size} values")
     _check_bounds(name, values, 0, end - 1, f", {of}")
@@ -69,7 +69,7 @@ def _check_bounds(name: str, values: NDArray[Any], low: int, high: int, of: str 
 
 
 def check_ptr(name: str, values: NDArray[np.int64], graphs: int) -> None:
-    """Offsets of the graphs: from 0 on, never decreasing."""
+    """Raise a ValueError unless offsets of graphs start at 0 and never decrease."""
     if len(values) != graphs + 1:
         raise ValueError(f"{name} must have one entry more than y, {graphs + 1}; got {len(values)}")
     if values[0] != 0:
@@ -79,13 +79,13 @@ def check_ptr(name: str, values: NDArray[np.int64], graphs: int) -> None:
 
 
 def check_rows(name: str, values: NDArray[Any], num_rows: int, of: str) -> None:
-    """There must be `num_rows` rows, one per node for example."""
+    """Raise a ValueError unless there are `num_rows` rows, for example one per node."""
     if len(values) != num_rows:
         raise ValueError(f"{name} must have {num_rows} rows, one per {of}; got {len(values)}")
 
 
 def check_num_edges(node_ptr: NDArray[np.int64], edge_ptr: NDArray[np.int64], edge_index: NDArray[np.int32]) -> None:
-    """As many edges as the offsets say, and no graph with more nodes than there are numbers for."""
+    """Raise a ValueError if the number of edges differs from the offsets, or a graph has too many nodes for int32."""
     if edge_index.shape[1] != edge_ptr[-1]:
         raise ValueError(
             f"edge_index must have edge_ptr[-1] = {edge_ptr[-1]} columns, one per edge; got {edge_index.shape[1]}"
@@ -96,11 +96,11 @@ def check_num_edges(node_ptr: NDArray[np.int64], edge_ptr: NDArray[np.int64], ed
 
 
 def check_edges(node_ptr: NDArray[np.int64], edge_ptr: NDArray[np.int64], edge_index: NDArray[np.int32]) -> None:
-    """Edges within their graphs, sorted, each once and in both directions, without self-loops.
+    """Raise a ValueError unless edges lie in their graphs, sorted, unique, in both directions, without self-loops.
 
     The offsets and the number of edges must have been checked.
     """
-    from compool.data import _loops  # imports numba, which takes a while
+    from compool.data import _loops  # imports numba, which is slow
 
     largest = int(np.diff(node_ptr).max(initial=0))
     wrong, graph, edge = _loops.first_wrong(

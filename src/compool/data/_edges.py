@@ -1,4 +1,4 @@
-"""Edges in any order, with repeats and self-loops, as the arrays of a set."""
+"""Convert edges in any order, with repeats and self-loops, to the arrays of a set."""
 
 from typing import NamedTuple
 
@@ -15,14 +15,14 @@ class Edges(NamedTuple):
     looped: NDArray[np.int64] | None
     """Nodes with a self-loop."""
     rows: NDArray[np.int64] | None
-    """Which of the given edges each one is, the first of repeated ones [E]; None unless asked for."""
+    """The index of each edge among the given edges, the first of repeated ones [E]; None unless requested."""
 
 
 class OneDirectionError(ValueError):
     """An edge has no reverse."""
 
     def __init__(self, source: int, target: int) -> None:
-        super().__init__(f"edge {(source, target)} is there in one direction only")
+        super().__init__(f"edge {(source, target)} has one direction only")
         self.edge = source, target
 
 
@@ -35,14 +35,14 @@ def order_edges(
         source: the first node of each edge, numbered over all graphs.
         target: the second node of each edge, in the same graph.
         node_ptr: the offsets of the graphs.
-        with_rows: find out which of the given edges each one is; takes longer.
+        with_rows: return the index of each edge among the given edges; takes longer.
 
     Example:
         >>> source, target = np.array([3, 2, 3, 0]), np.array([2, 3, 2, 0])
         >>> order_edges(source, target, np.array([0, 2, 4]), with_rows=True).rows.tolist()
         [1, 0]
     """
-    from compool.data._loops import first_wrong  # imports numba, which takes a while
+    from compool.data._loops import first_wrong  # imports numba, which is slow
 
     num_nodes = int(node_ptr[-1])
     key = source.astype(np.int64) * num_nodes + target
@@ -62,7 +62,7 @@ def order_edges(
     offset = np.repeat(node_ptr[:-1].astype(np.int32), np.diff(edge_ptr))
     source -= offset
     target -= offset
-    # They are sorted, which leaves only one thing that can be wrong: an edge without its reverse
+    # Edges are sorted now, so the only possible problem is an edge without its reverse
     wrong, graph, edge = first_wrong(node_ptr, edge_ptr, source, target, np.empty(int(sizes.max(initial=0)), np.int64))
     if wrong:
         raise OneDirectionError(int(node_ptr[graph] + source[edge]), int(node_ptr[graph] + target[edge]))

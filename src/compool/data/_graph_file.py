@@ -19,7 +19,7 @@ _CHECKSUM = "about_checksum"
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any], about: Mapping[str, str]) -> None:
-    """Write arrays, notes on them and a checksum to one compressed file, completely or not at all."""
+    """Write arrays, notes about them and a checksum to one compressed file, completely or not at all."""
     content = dict(arrays) | {"format": FORMAT} | {f"about_{key}": value for key, value in about.items()}
     content = {key: np.asarray(value) for key, value in content.items()}
     content[_CHECKSUM] = np.asarray(_checksum(content))
@@ -28,8 +28,8 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], about: Mapping[str, str]
 
 
 def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str], bool]:
-    """Read what :func:`write_arrays` wrote: the arrays, the notes, and whether there was a checksum, which was right.
-    A file that is damaged is a ValueError.
+    """Read what :func:`write_arrays` wrote: the arrays, the notes, and whether there was a (correct) checksum. Raises a
+    ValueError if the file is damaged.
     """
     try:
         with Archive(path) as archive:
@@ -37,7 +37,7 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str], bo
             arrays = {name.removesuffix(".npy"): _array(archive.read(name)) for name in archive.members}
         version = int(arrays.get("format", np.array(-1)))
         if version in READABLE:
-            checksum = arrays.pop(_CHECKSUM, None)  # versions before it was written have none
+            checksum = arrays.pop(_CHECKSUM, None)  # files of older versions have none
             if checksum is not None and str(checksum) != _checksum(arrays):
                 raise ValueError("its contents do not match their checksum")
             del arrays["format"]
@@ -64,7 +64,7 @@ def read_notes(path: Path) -> dict[str, str]:
 
 
 def damaged(path: Path, error: Exception) -> ValueError:
-    """The error of a file whose arrays are wrong."""
+    """The error for a file with invalid arrays."""
     return ValueError(f"{path} is damaged, or not a graph set ({error}); delete it")
 
 
@@ -78,7 +78,7 @@ def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def _array(content: bytearray) -> NDArray[Any]:
-    """The array of an ``npy`` file. Nothing is allocated that the file does not hold, and nothing is unpickled."""
+    """The array of an ``npy`` file. Allocates no more memory than the file has bytes, and unpickles nothing."""
     stream = io.BytesIO(content)
     try:
         version = np.lib.format.read_magic(stream)
@@ -86,7 +86,7 @@ def _array(content: bytearray) -> NDArray[Any]:
             raise ValueError(f"an array has format {version}")
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran_order, dtype = read_header(stream)
-    except Exception as error:  # numpy has Python's own parser read the header, which raises what it likes
+    except Exception as error:  # numpy reads the header with Python's parser, which may raise anything
         raise ValueError(f"the header of an array is damaged: {error}") from None
     if dtype.kind not in "iufU" or fortran_order or min(shape, default=0) < 0:
         raise ValueError(f"an array of {dtype} is not expected")

@@ -1,4 +1,4 @@
-"""The fields of a set as the arrays of its file, and back."""
+"""Convert the fields of a set to the arrays of its file, and back."""
 
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ _SIZES, _DEGREES = "inherited_sizes", "inherited_degrees"
 
 
 def pack(graphs: "GraphSet") -> dict[str, Any]:
-    """The arrays of a set's file: edges by out-degree and target, in the smallest types that hold them."""
+    """The arrays of a set's file: edges as out-degrees and targets, in the smallest types that hold them."""
     known = graphs.inherited
     arrays = {field.name: getattr(graphs, field.name) for field in fields(graphs)}
     source, target = arrays.pop("edge_index")

@@ -1,4 +1,4 @@
-"""From the text files of a set in the TU layout to the set."""
+"""Parse the text files of a set in the TU layout."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from compool.data.graph_set import GraphSet
 
 
 def parse(name: str, source: Path, has_targets: bool = True) -> GraphSet:
-    """Parse the text files of a set in a zip file or a folder. Without `has_targets`, classes may be missing: all 0."""
+    """Parse the text files of a set in a zip file or a folder. Without `has_targets`, missing classes are 0."""
     with open_files(name, source) as read:
         return _parse_files(name, read, has_targets)
 
@@ -58,8 +58,8 @@ def _parse_files(name: str, read: Read, has_targets: bool) -> GraphSet:
 
 
 def _read_targets(name: str, read: Read, num_graphs: int | None) -> NDArray[Any]:
-    """Classes, in the order of their names; or, in sets that have none, the attributes of graphs. If there are neither,
-    `num_graphs` zeros.
+    """Classes, numbered in the order of their names; in sets without classes, the attributes of graphs. If there are
+    neither, `num_graphs` zeros.
     """
     if (stream := read("graph_labels")) is not None:
         names = read_integers(stream, f"{name}_graph_labels.txt")[:, 0]
@@ -75,7 +75,7 @@ def _read_targets(name: str, read: Read, num_graphs: int | None) -> NDArray[Any]
 def _read_features(
     name: str, read: Read, of: str, num_rows: int, other: str
 ) -> tuple[NDArray[np.int32] | None, NDArray[np.float32] | None]:
-    """The labels and attributes of nodes or edges, if they have any; the file `other` says how many there are."""
+    """The labels and attributes of nodes or edges, if they have any; the file `other` determines how many there are."""
     labels = attributes = None
     if (stream := read(f"{of}_labels")) is not None:
         rows = read_integers(stream, f"{name}_{of}_labels.txt", columns=None)

@@ -1,4 +1,4 @@
-"""Which graphs of a set an index means, and which rows of flat arrays are theirs."""
+"""Select graphs of a set by an index, and their rows of flat arrays."""
 
 import operator
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from compool.data.graph_set import GraphSet
 
     Index = slice | Sequence[int] | Sequence[bool] | NDArray[Any] | Tensor
-    """What gives a subset; one whole number gives a graph."""
+    """An index that gives a subset; a single whole number gives a graph."""
 
 
 def single_id(index: Any, graphs: "GraphSet") -> int | None:
-    """The graph that a whole number means, counted from the end if it is negative; None if it is not a single one."""
+    """The graph of an index that is a whole number, counted from the end if negative; None for any other index."""
     num_dimensions: int = getattr(index, "ndim", 0)
     if isinstance(index, bool | np.bool_) or num_dimensions:
         return None
@@ -31,9 +31,9 @@ def single_id(index: Any, graphs: "GraphSet") -> int | None:
 
 
 def graph_ids(index: "int | Index", graphs: "GraphSet") -> NDArray[np.int64]:
-    """The graphs that a slice, list, mask, array or tensor means.
+    """The graphs that a slice, list, mask, array or tensor selects.
 
-    As in PyG, the ends of a slice may be shares: ``graphs[:0.8]``.
+    As in PyG, the ends of a slice may be fractions: ``graphs[:0.8]``.
 
     Example:
         >>> from compool.data import communities
@@ -44,8 +44,8 @@ def graph_ids(index: "int | Index", graphs: "GraphSet") -> NDArray[np.int64]:
     if isinstance(index, slice):
         start, stop = (round(end * num_graphs) if isinstance(end, float) else end for end in (index.start, index.stop))
         return np.arange(num_graphs)[start : stop : index.step]
-    move: Any = getattr(index, "cpu", None)  # of tensors
-    array = np.asarray(index if move is None else move()).reshape(-1)
+    to_cpu: Any = getattr(index, "cpu", None)  # of tensors
+    array = np.asarray(index if to_cpu is None else to_cpu()).reshape(-1)
     if array.dtype.kind == "b":
         if len(array) != num_graphs:
             raise IndexError(f"a mask must have one entry per graph, {num_graphs}; got {len(array)}")
@@ -75,7 +75,7 @@ def taken_rows(ptr: NDArray[np.int64], ids: NDArray[np.int64]) -> tuple[NDArray[
 
 
 def take(graphs: "GraphSet", ids: NDArray[np.int64]) -> dict[str, Any]:
-    """The fields of the set of some graphs of a set, which inherits its vocabulary."""
+    """The fields of a subset, which inherits the vocabulary of its set."""
     if not len(ids):
         raise IndexError(f"a subset of {graphs.name} must have at least one graph, got none")
     nodes, node_ptr = taken_rows(graphs.node_ptr, ids)

@@ -1,4 +1,4 @@
-"""Reading columns of numbers from text, fast, in a stream, with errors that name the line."""
+"""Fast reading of columns of numbers from a text stream, with errors that name the line."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-BLOCK = 4 << 20  # bytes that are parsed together; no line may be longer
+BLOCK = 4 << 20  # bytes parsed at a time; no line may be longer
 
 
 class Stream(Protocol):
@@ -22,10 +22,10 @@ def read_integers(stream: Stream, name: str, columns: int | None = 1) -> NDArray
 
     Args:
         stream: the text.
-        name: of the file.
+        name: the name of the file, for messages.
         columns: integers in each row; None: as many as the first row has.
     """
-    from compool.data._loops import parse_integers  # imports numba, which takes a while
+    from compool.data._loops import parse_integers  # imports numba, which is slow
 
     parts, lines = list[NDArray[np.int32]](), 0
     for text, last in _blocks(stream, name):
@@ -66,7 +66,7 @@ def read_floats(stream: Stream, name: str) -> NDArray[np.float32]:
 
 
 def _bad_line(block: list[str], name: str, lines: int, width: int) -> ValueError | None:
-    """The error of the first line of a block that does not have `width` numbers."""
+    """The error for the first line of a block that does not have `width` numbers."""
     for index, line in enumerate(block):
         try:
             wrong = len([float(value) for value in line.split(",")]) != width
@@ -78,7 +78,7 @@ def _bad_line(block: list[str], name: str, lines: int, width: int) -> ValueError
 
 
 def _blocks(stream: Stream, name: str) -> Iterator[tuple[bytes, bool]]:
-    """Blocks of whole lines, and whether it is the last."""
+    """Blocks of whole lines, each with whether it is the last."""
     rest, block = b"", stream.read(BLOCK)
     while block:
         following = stream.read(BLOCK)

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from compool.data.graph_set import GraphSet
 
 ROADS = ("euroroad", "minnesota")
-_APART = {"euroroad": (30, 99)}  # how many positions the second walker starts after the first; elsewhere, anywhere
-_TRIES = 512  # colourings that are drawn together
+_APART = {"euroroad": (30, 99)}  # the second walker starts this many nodes after the first; on other graphs, anywhere
+_TRIES = 512  # colourings that are drawn at a time
 
 
 def color_connectivity(topology: str | ArrayLike, count: int = 15_000, seed: int = 0) -> GraphSet:
@@ -20,13 +20,13 @@ def color_connectivity(topology: str | ArrayLike, count: int = 15_000, seed: int
 
     Two walkers start at random nodes and take turns stepping to a random neighbour, colouring what they visit, until
     :math:`\lfloor n / 2 \rfloor` of the :math:`n` nodes are red. A try that takes more than :math:`n \sqrt n` steps is
-    dropped, as is a colouring that was drawn before. Nodes have the label 1 if they are red, else 0.
+    discarded, as is a colouring that was drawn before. Nodes have the label 1 if they are red, else 0.
 
     Args:
         topology: ``"grid-16"``, ``"grid-32"`` or any other side; ``"euroroad"`` or ``"minnesota"``, road networks; or
             the edges [2, E] of an undirected graph, each in one direction or both.
-        count: how many colourings. Classes alternate, so that they are balanced.
-        seed: the colourings depend on it and on the topology alone; the first of many are those of few.
+        count: number of colourings. Classes alternate, so they are balanced.
+        seed: the colourings depend only on seed and topology; a larger `count` begins with the same ones.
 
     Raises:
         ValueError: if the graph does not have that many colourings, or none at all.
@@ -55,17 +55,17 @@ def color_connectivity(topology: str | ArrayLike, count: int = 15_000, seed: int
 
 
 def island_pair(length: int, tail: int = 0) -> GraphSet:
-    """Two connected graphs that message passing cannot distinguish: their red nodes form one island, and two.
+    """Two connected graphs that message passing cannot distinguish: the red nodes form one island or two.
 
     In the first graph, :math:`2 m` red nodes form one cycle, in the second, two cycles of :math:`m`. In both, each red
-    node has a white neighbour, and the white nodes form one cycle, so that the graphs are connected and half red. Every
-    red node has two red neighbours and a white one, every white node two white and a red: to color refinement, and so
-    to message passing of any depth, all nodes of a colour are alike. A white path at one white node breaks the
-    symmetry; then :math:`L` rounds of message passing fail as long as :math:`m > 2 L`.
+    node has a white neighbour, and the white nodes form one cycle, so both graphs are connected and half red. Every
+    red node has two red neighbours and a white one, every white node has two white ones and a red one: for color
+    refinement, and hence message passing of any depth, all nodes of a colour are alike. A white path at one white node
+    breaks the symmetry; then :math:`L` rounds of message passing fail as long as :math:`m > 2 L`.
 
     Args:
         length: :math:`m`, at least 3.
-        tail: how many nodes the white path has.
+        tail: number of nodes of the white path.
 
     Example:
         >>> pair = island_pair(4)
@@ -114,7 +114,7 @@ def _edges(topology: str | ArrayLike) -> NDArray[np.int64]:
 
 
 def _rows(edges: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Both directions of the edges, sorted, each once, without self-loops; and where those of each node begin."""
+    """Both directions of the edges, sorted, each once, without self-loops; and the offsets of each node's edges."""
     num_nodes = int(edges.max()) + 1
     both = np.concatenate([edges, edges[::-1]], axis=1)
     key = np.unique((both[0] * num_nodes + both[1])[both[0] != both[1]])
@@ -125,13 +125,13 @@ def _rows(edges: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64
 def _colourings(
     row_ptr: NDArray[np.int64], neighbour: NDArray[np.int32], count: int, seed: int, apart: tuple[int, int]
 ) -> list[NDArray[np.int32]]:
-    """The red nodes of `count` different colourings, of one island and two in turn."""
-    from compool.data._loops import walk  # imports numba, which takes a while
+    """The red nodes of `count` different colourings, which alternate between one island and two."""
+    from compool.data._loops import walk  # imports numba, which is slow
 
     num_nodes = len(row_ptr) - 1
     drawn = set[bytes]()
     by_islands: tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]] = ([], [])
-    wanted, first_try, fruitless = (count - count // 2, count // 2), 0, 0
+    wanted, first_try, num_fruitless = (count - count // 2, count // 2), 0, 0
     while any(len(colourings) < number for colourings, number in zip(by_islands, wanted, strict=True)):
         red, islands = np.zeros((_TRIES, num_nodes), np.int8), np.zeros(_TRIES, np.int64)
         walk(row_ptr, neighbour, seed, first_try, apart[0], apart[1], red, islands)
@@ -142,8 +142,8 @@ def _colourings(
                 drawn.add(content)
                 same_islands.append(colouring.astype(np.int32))
         first_try += _TRIES
-        fruitless = 0 if sum(map(len, by_islands)) > before else fruitless + 1
-        if fruitless == 20:
+        num_fruitless = 0 if sum(map(len, by_islands)) > before else num_fruitless + 1
+        if num_fruitless == 20:
             one, two = map(len, by_islands)
             raise ValueError(
                 f"count must be lower than {count}: of this graph, {one} colourings with one red island "

@@ -1,4 +1,4 @@
-"""Generated graphs whose class only shows once their communities are found."""
+"""Generated graphs whose class only shows in their communities."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from compool.data.graph_set import GraphSet
 
 CLASSES = (2, 3, 4)  # communities
-COUNTS = (2, 3, 4, 6)  # communities, where their number is to be predicted
+COUNTS = (2, 3, 4, 6)  # communities, if their number is to be predicted
 NUM_COLOURS = 3
 CONNECTORS = 12  # per graph; each links two communities by two edges to each
 NUM_MEMBERS = (48, 60, 72)  # nodes in communities; multiples of every count, and of the 4 · CONNECTORS linked nodes
@@ -17,16 +17,16 @@ INNER_DEGREE = 4
 
 
 def communities(num_graphs: int = 1200, seed: int = 0, noise: float = 0.1) -> GraphSet:
-    """Generate graphs of planted communities; the class is how many a graph has: 2, 3 or 4.
+    """Generate graphs of planted communities; the class is the number of communities: 2, 3 or 4.
 
-    A community is a random 4-regular graph. Communities form a ring, linked through connector nodes alone. Node count,
+    A community is a random 4-regular graph. Communities form a ring, linked only through connector nodes. Node count,
     edge count and degree histogram have the same distribution in every class. A node's label is a colour:
-    communities have random colours, which repeat, a share of nodes shows a wrong one, and connectors have a colour of
-    their own, the last. So colours alone do not determine the class, but merging everything except connectors does.
+    communities have random colours, which may repeat, some nodes have a wrong colour, and connectors have a separate
+    colour, the last. So colours alone do not determine the class, but merging everything except connectors does.
 
     Args:
-        num_graphs: how many; every nine in a row hold each class with each size once.
-        seed: graph i depends on (seed, i) alone.
+        num_graphs: number of graphs; every nine in a row have each class with each size once.
+        seed: graph i depends only on (seed, i).
         noise: probability with which a node shows a random colour.
 
     Example:
@@ -41,11 +41,11 @@ def communities(num_graphs: int = 1200, seed: int = 0, noise: float = 0.1) -> Gr
 
 
 def community_count(num_graphs: int = 1200, seed: int = 0, noise: float = 0.1) -> GraphSet:
-    """Generate graphs of planted communities, of which the number is to be predicted: 2, 3, 4 or 6, as a float.
+    """Generate graphs of planted communities, with the number of communities as target: 2, 3, 4 or 6, as a float.
 
     Args:
-        num_graphs: how many; every twelve in a row hold each number with each size once.
-        seed: graph i depends on (seed, i) alone.
+        num_graphs: number of graphs; every twelve in a row have each number with each size once.
+        seed: graph i depends only on (seed, i).
         noise: probability with which a node shows a random colour.
 
     Example:
@@ -61,13 +61,13 @@ def community_labels(num_graphs: int = 1200, seed: int = 0, noise: float = 0.1, 
     """Generate graphs of planted communities with five labels each, some of them missing.
 
     The labels are: more than two communities; more than three; a community of colour 0; of colour 1; of colour 2. The
-    first two need the communities to be counted, the others can be read from the nodes' colours.
+    first two require counting the communities, the others can be read from the nodes' colours.
 
     Args:
-        num_graphs: how many; the graphs are those of :func:`community_count`.
-        seed: graph i and which of its labels are missing depend on (seed, i) alone.
+        num_graphs: number of graphs, which are those of :func:`community_count`.
+        seed: graph i and its missing labels depend only on (seed, i).
         noise: probability with which a node shows a random colour.
-        missing: probability with which a label is missing, NaN.
+        missing: probability with which a label is missing (NaN).
 
     Example:
         >>> graphs = community_labels(12)
@@ -96,7 +96,7 @@ class _Graph(NamedTuple):
 
 
 def _draw(num_graphs: int, seed: int, noise: float, counts: Sequence[int]) -> list[_Graph]:
-    """Graphs with each number of communities in turn, and each size."""
+    """Graphs that cycle through the numbers of communities and the sizes."""
     if num_graphs < 1:
         raise ValueError(f"num_graphs must be at least 1, got {num_graphs}")
     _check_share("noise", noise)

@@ -1,4 +1,4 @@
-"""Graphs of PyG as the flat arrays of a set."""
+"""Convert PyG graphs to the flat arrays of a set, and back."""
 
 import re
 from collections.abc import Iterable
@@ -18,14 +18,14 @@ _NAME = re.compile(r"[\w+-][\w.+-]*")
 
 
 def check_name(name: str) -> str:
-    """The name of a set, which is part of file names."""
+    """Check the name of a set, which is part of file names, and return it."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(f"a data set's name has letters, digits and . _ + - only; got {name!r}")
     return name
 
 
 def name_of(graphs: Any, name: str | None) -> str:
-    """The name of a set: the given one, that of a dataset of PyG, or ``"graphs"``."""
+    """The name of a set: the given one, that of a PyG dataset, or ``"graphs"``."""
     if name is not None:
         return check_name(name)
     own = getattr(graphs, "name", None)
@@ -46,7 +46,7 @@ class _Graph(NamedTuple):
 
 
 def arrays_of(graphs: Iterable[Any], to_undirected: bool = False) -> dict[str, Any]:
-    """The fields of a :class:`~compool.data.GraphSet` of these graphs, but for its name and task.
+    """The fields of a :class:`~compool.data.GraphSet` of these graphs, except its name and task.
 
     Args:
         graphs: each a :class:`torch_geometric.data.Data`.
@@ -60,7 +60,7 @@ def arrays_of(graphs: Iterable[Any], to_undirected: bool = False) -> dict[str, A
     source, target = np.concatenate([graph.edge_index for graph in read], axis=1) + offset
     edge_attr = _joined("edge_attr", [graph.edge_attr for graph in read])
     rows = np.arange(len(source))
-    if to_undirected:  # the edges that are there come first: of repeated edges, the first counts
+    if to_undirected:  # existing edges come first: of repeated edges, the first is kept
         source, target = np.concatenate([source, target]), np.concatenate([target, source])
         rows = np.concatenate([rows, rows])
     try:
@@ -103,8 +103,8 @@ def to_data(graphs: "GraphSet", index: int) -> "Data":
 
 
 def listed(graphs: Any) -> list[Any]:
-    """The graphs as a list: neither a single graph, nor batches, nor none."""
-    of_type, kind = type(graphs), type(graphs).__name__  # not of the object: datasets pass attributes of Data on
+    """The graphs as a list; a ValueError for a single graph, a batch or an empty list."""
+    of_type, kind = type(graphs), type(graphs).__name__  # not of the object: datasets forward attributes of Data
     if hasattr(of_type, "to_data_list"):
         raise ValueError(f"graphs must be a list of Data or a dataset, got one {kind}; use its to_data_list()")
     if hasattr(of_type, "edge_index") or hasattr(of_type, "node_types"):
@@ -162,7 +162,7 @@ def _read(index: int, graph: Any) -> _Graph:
 
 
 def _array(graph: Any, name: str) -> NDArray[Any] | None:
-    """An attribute of a graph as an array; a number or list as well as a tensor."""
+    """An attribute of a graph, a tensor, number or list, as an array."""
     value = getattr(graph, name, None)
     if value is None:
         return None

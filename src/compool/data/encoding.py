@@ -1,4 +1,4 @@
-"""How a set of graphs becomes node features, written down so that other graphs get the same columns."""
+"""A description of the node features of a set, so that other graphs get the same columns."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Encoding:
-    """The features of a set, and what their columns stand for.
+    """The features of a set, and the meaning of their columns.
 
     Example:
         >>> from compool.data import communities
@@ -24,11 +24,11 @@ class Encoding:
     """
 
     kind: str
-    """A kind of :func:`compool.data.features`, but ``"auto"``."""
+    """A kind of :func:`compool.data.features`, except ``"auto"``."""
     width: int
-    """Columns F."""
+    """The number of columns F."""
     num_labels: int = 0
-    """How many node labels there are; with the kind ``"labels"``, one column each."""
+    """The number of node labels; with the kind ``"labels"``, one column each."""
     num_edge_labels: int = 0
     num_edge_attributes: int = 0
     degrees: tuple[int, ...] = ()
@@ -48,12 +48,12 @@ class Encoding:
         names: Names = Names(),  # noqa: B008
         with_edges: bool = False,
     ) -> "tuple[GraphSet, Features]":
-        """Other graphs with these features; their targets are set to 0.
+        """Encode other graphs with these features; their targets are set to 0.
 
         Args:
             graphs: the graphs.
-            names: of their labels; without names, labels are compared by number.
-            with_edges: whether edges need these features, too; otherwise they get none.
+            names: the names of their labels; without names, labels are compared by number.
+            with_edges: whether to encode edge features, too; otherwise edges get none.
 
         Raises:
             ValueError: if the graphs do not have these features; the message names the label, degree or number of
@@ -88,7 +88,7 @@ class Encoding:
         return encoded, features(encoded, self.kind)
 
     def as_given(self, graphs: "GraphSet") -> "Encoding":
-        """The encoding of graphs whose attributes are these columns already, such as one-hot features of PyG."""
+        """The encoding of graphs whose attributes already are these columns, such as PyG's one-hot features."""
         encoding = self
         if graphs.attributes is not None and graphs.attributes.shape[1] == self.width:
             encoding = replace(encoding, kind="attributes")
@@ -125,7 +125,7 @@ def encoding_of(graphs: "GraphSet", kind: str = "auto", names: Names = Names()) 
     Args:
         graphs: the set.
         kind: see :func:`compool.data.features`.
-        names: of its labels, if they are known.
+        names: the names of its labels, if known.
     """
     chosen, known = features(graphs, kind), graphs.vocabulary
     num_edge_attributes = 0 if graphs.edge_attributes is None else graphs.edge_attributes.shape[1]

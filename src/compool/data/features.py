@@ -16,7 +16,7 @@ FEATURE_KINDS = ("auto", "attributes", "labels", "degree", "one", "released")
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """What one-hot features and classes of a set are counted over; subsets inherit it."""
+    """The classes, labels and degrees of a set, which determine one-hot columns; subsets inherit it."""
 
     num_classes: int
     """0 if the set has no classes."""
@@ -61,21 +61,21 @@ def check_known(
 
 
 def num_labels(labels: NDArray[np.int32] | None) -> int:
-    """How many labels there are, 0 if there are none at all."""
+    """The number of labels, 0 without labels."""
     return 0 if labels is None else int(labels.max(initial=0)) + 1
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Features of all nodes of a set. One-hot features are stored as the column of each node's 1, never dense."""
+    """Features of all nodes of a set. One-hot features are stored sparsely, as the column of each node's 1."""
 
     kind: str
     width: int
-    """Columns F."""
+    """The number of columns F."""
     column: NDArray[np.int64] | None = None
     """The column of each node's 1 [N], if the features are one-hot."""
     values: NDArray[np.float32] | None = None
-    """The features [N, F], if they are not."""
+    """The features [N, F], if they are not one-hot."""
 
     def __post_init__(self) -> None:
         """Check the arrays: columns are indices into a network's weights."""
@@ -107,12 +107,12 @@ def features(graphs: "GraphSet", kind: str = "auto") -> Features:
 
     Args:
         graphs: the set.
-        kind: ``"attributes"``: as they are; ``"labels"``: one-hot; ``"degree"``: one-hot over the distinct degrees of
-            the set; ``"one"``: a single 1; ``"released"``: one-hot over 4 · degree, as the paper's code has it, so that
+        kind: ``"attributes"``: unchanged; ``"labels"``: one-hot; ``"degree"``: one-hot over the distinct degrees of
+            the set; ``"one"``: a single 1; ``"released"``: one-hot over 4 · degree, as in the paper's code, where
             three of four columns are empty; ``"auto"``: the first of attributes, labels and degree that the set has.
 
     Returns:
-        The features; their `kind` says what ``"auto"`` took.
+        The features; their `kind` is the one that ``"auto"`` chose.
 
     Example:
         >>> from compool.data import communities

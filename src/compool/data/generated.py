@@ -15,7 +15,7 @@ _COMMUNITIES = {
 _PREFIX = "color-connectivity-"
 GENERATED_NAMES = (*_COMMUNITIES, f"{_PREFIX}16", f"{_PREFIX}32", *(f"{_PREFIX}{road}" for road in ROADS))
 """The names of generated sets; grids may have another side."""
-_NUM_GRAPHS = {"minnesota": 6_000}  # the benchmark's; 15,000 elsewhere
+_NUM_GRAPHS = {"minnesota": 6_000}  # as in the benchmark; 15,000 for others
 
 
 def is_generated(name: str) -> bool:
@@ -31,8 +31,8 @@ def is_generated(name: str) -> bool:
 
 @lru_cache(maxsize=1)
 def generate(name: str) -> GraphSet:
-    """The set of a name: ``communities`` (classes), ``community-count`` (regression), ``community-labels`` (several
-    labels, some missing), or ``color-connectivity-`` and a side, ``euroroad`` or ``minnesota``.
+    """Generate a set by name: ``communities`` (classes), ``community-count`` (regression), ``community-labels``
+    (several labels, some missing), or ``color-connectivity-`` and a side, ``euroroad`` or ``minnesota``.
 
     Example:
         >>> len(generate("communities"))

@@ -1,4 +1,4 @@
-"""A set of graphs as flat arrays, which behaves like a dataset of PyG."""
+"""A set of graphs as flat arrays, which behaves like a PyG dataset."""
 
 import hashlib
 import json
@@ -30,16 +30,16 @@ _EDGE_FIELDS = ("edge_labels", "edge_attributes")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GraphSet:
-    """Many undirected graphs, laid end to end.
+    """Many undirected graphs in flat arrays.
 
     ``graphs[i]`` is graph i as a :class:`torch_geometric.data.Data`, with ``x``, ``edge_index``, ``y``, and
     ``edge_attr`` if edges have labels or attributes. Slices, lists, masks and tensors give subsets, which are sets with
     the same columns and classes. A :class:`torch_geometric.loader.DataLoader` takes a set like any dataset.
 
-    Arrays of other integers or floats than those listed are converted.
+    Arrays of other integer or float types are converted.
 
     Raises:
-        ValueError: if the arrays do not fit together, or an index is outside of its graph.
+        ValueError: if the arrays do not fit together, or a node index is not in its graph.
 
     Example:
         >>> from compool.data import communities
@@ -64,21 +64,21 @@ class GraphSet:
     attributes: NDArray[np.float32] | None = None
     """The attributes of each node [N, A], if nodes have any."""
     looped: NDArray[np.int64] | None = None
-    """The nodes that had a self-loop, which is not among the edges, if there are any."""
+    """The nodes that had a self-loop, if any; self-loops are not among the edges."""
     edge_labels: NDArray[np.int32] | None = None
     """The label of each edge [E], if edges have labels."""
     edge_attributes: NDArray[np.float32] | None = None
     """The attributes of each edge [E, B], if edges have any."""
     task: str = ""
-    """``"classification"``, ``"regression"`` or ``"multilabel"``; if not given, by the type and shape of `y`."""
+    """``"classification"``, ``"regression"`` or ``"multilabel"``; by default, inferred from `y`."""
     inherited: Vocabulary | None = None
     """The vocabulary of the whole set, if this is a subset."""
     edges_in_checksum: bool = False
-    """Whether labels and attributes of edges count in `checksum`: not those of TU files, which earlier versions did not
-    read, so that runs on these sets stay comparable.
+    """Whether `checksum` includes labels and attributes of edges: not for TU files, as earlier versions did not read
+    them, and runs on these sets stay comparable.
     """
     check_edges: InitVar[bool] = True
-    """Whether to check every single edge. Without, nothing but planning is safe."""
+    """Whether to check every edge. If not, the set is only safe for planning."""
 
     def __post_init__(self, check_edges: bool) -> None:
         for name, value in checked_arrays(self, check_edges).items():
@@ -88,23 +88,23 @@ class GraphSet:
     def from_data(
         cls, graphs: "Iterable[Data]", name: str | None = None, to_undirected: bool = False, task: str = ""
     ) -> "GraphSet":
-        """Make a set of a list of :class:`torch_geometric.data.Data`, or of any dataset of PyG.
+        """Make a set from a list of :class:`torch_geometric.data.Data`, or from any PyG dataset.
 
-        Of each graph, ``edge_index``, ``x``, ``edge_attr`` and ``y`` are kept. Whole numbers in one column of ``x`` or
+        Only ``edge_index``, ``x``, ``edge_attr`` and ``y`` are kept. Whole numbers in one column of ``x`` or
         ``edge_attr`` are labels, which become one-hot features; anything else is a matrix of attributes. Repeated edges
         and self-loops are dropped; a self-loop still counts in its node's degree.
 
         Args:
             graphs: the graphs.
-            name: of the set: letters, digits and . _ + - only; by default the dataset's own, or ``"graphs"``. Splits
-                and seeds depend on it.
-            to_undirected: add the missing direction of edges, with the same ``edge_attr``, instead of refusing graphs
-                that have an edge in one direction only.
+            name: the name of the set: letters, digits and . _ + - only; by default that of the dataset, or
+                ``"graphs"``. Splits and seeds depend on it.
+            to_undirected: add the missing direction of edges, with the same ``edge_attr``, instead of rejecting
+                graphs that have an edge in one direction only.
             task: ``"classification"``, ``"regression"`` or ``"multilabel"``; by default, ``y`` of whole numbers are
                 classes, ``y`` [1, T] of nothing but 0, 1 and NaN are labels, and the rest are numbers to predict.
 
         Raises:
-            ValueError: if a graph lacks something or does not fit to the others; the message says which graph.
+            ValueError: if a graph lacks something or does not match the others; the message says which graph.
 
         Example:
             >>> import torch
@@ -121,29 +121,29 @@ class GraphSet:
 
     @property
     def num_nodes(self) -> int:
-        """Nodes of all graphs together."""
+        """The number of nodes of all graphs together."""
         return int(self.node_ptr[-1])
 
     @property
     def num_edges(self) -> int:
-        """Edges of all graphs together, both directions counted."""
+        """The number of edges of all graphs together; each direction counts."""
         return int(self.edge_ptr[-1])
 
     @property
     def num_targets(self) -> int:
-        """Columns of `y`: 1 unless it is [G, T]."""
+        """The number of columns of `y`: 1 unless it is [G, T]."""
         return 1 if self.y.ndim == 1 else int(self.y.shape[1])
 
     @property
     def num_classes(self) -> int:
-        """How many classes there are; of regression and multi-label sets, `num_targets`, as PyG counts them."""
+        """The number of classes; for regression and multi-label sets, `num_targets`, as in PyG."""
         if self.task != "classification":
             return self.num_targets
         return self.inherited.num_classes if self.inherited else int(self.y.max()) + 1
 
     @property
     def num_features(self) -> int:
-        """Columns of ``x``, as :func:`compool.data.features` chooses them by default."""
+        """The number of columns of ``x``, which :func:`compool.data.features` chooses by default."""
         return self.node_features.width
 
     @property
@@ -153,22 +153,22 @@ class GraphSet:
 
     @property
     def num_edge_features(self) -> int:
-        """Columns of ``edge_attr``, 0 if there is none: attributes, then labels, one-hot."""
+        """The number of columns of ``edge_attr``, 0 without it: attributes, then one-hot labels."""
         return sum(part.width for part in self.edge_features)
 
     @cached_property
     def node_features(self) -> Features:
-        """What ``x`` holds; its `kind` says where that comes from: ``"attributes"``, ``"labels"`` or ``"degree"``."""
+        """The features in ``x``; their `kind` is their origin: ``"attributes"``, ``"labels"`` or ``"degree"``."""
         return features(self)
 
     @cached_property
     def edge_features(self) -> list[Features]:
-        """What ``edge_attr`` holds, side by side."""
+        """The features in ``edge_attr``, side by side."""
         return edge_features(self)
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """Which classes, labels and degrees there are, in the whole set if this is a subset."""
+        """The classes, labels and degrees of the set, or of the whole set if this is a subset."""
         return self.inherited or vocabulary_of(self)
 
     @cached_property
@@ -183,7 +183,7 @@ class GraphSet:
     @cached_property
     def checksum(self) -> str:
         """Sixteen hexadecimal digits that change with any node, edge or target, and with labels and attributes of edges
-        if `edges_in_checksum`. Runs are compared by it.
+        if `edges_in_checksum`. Runs are only compared on data with the same checksum.
         """
         names = [field.name for field in fields(self) if self.edges_in_checksum or field.name not in _EDGE_FIELDS]
         return self._digest(names, "" if self.task == "classification" else self.task)
@@ -223,7 +223,7 @@ class GraphSet:
 
     @property
     def target_text(self) -> str:
-        """How many classes or targets there are, in words."""
+        """The number of classes or targets, in words."""
         if self.task == "classification":
             return "1 class" if self.num_classes == 1 else f"{self.num_classes} classes"
         return f"{self.num_targets} target{'s' * (self.num_targets > 1)} ({self.task})"
@@ -268,7 +268,7 @@ class GraphSet:
         return (self[order], order) if return_perm else self[order]
 
     def save(self, path: Path | str, **about: str) -> None:
-        """Write the set, notes on it and a checksum to one compressed file, completely or not at all.
+        """Write the set, notes about it and a checksum to one compressed file, completely or not at all.
 
         The file is an ``npz`` of plain arrays. ``load(name, folder)`` finds it as ``NAME.npz`` in a folder.
 
@@ -281,12 +281,12 @@ class GraphSet:
 
     @classmethod
     def open(cls, path: Path | str, check_edges: bool = True) -> tuple["GraphSet", dict[str, str]]:
-        """Read a set that :meth:`save` wrote, and the notes on it. A file that is damaged is a ValueError.
+        """Read a set that :meth:`save` wrote, and the notes about it. Raises a ValueError if the file is damaged.
 
         Args:
             path: the file.
-            check_edges: check every single edge. Without, a file with a checksum is trusted to hold edges that were
-                checked when it was written: enough to plan a study, not to train.
+            check_edges: check every edge. If not, the edges of a file with a checksum are trusted, as they were checked
+                when it was written: enough to plan a study, not to train.
         """
         arrays, about, has_checksum = _graph_file.read_arrays(Path(path))
         try:

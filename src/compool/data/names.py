@@ -1,4 +1,4 @@
-"""The names of classes and labels in the files of a data set: sets themselves number them from 0."""
+"""The names of classes and labels in the files of a data set; a set itself numbers them from 0."""
 
 import json
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 class Names(NamedTuple):
-    """The name of each class, node label and edge label, in the order of their numbers; empty if they have none."""
+    """The name of each class, node label and edge label, in the order of their numbers; empty if there are none."""
 
     classes: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
@@ -50,9 +50,9 @@ def renumber(
     """Labels with the numbers that another set gives to the same names.
 
     Args:
-        values: labels, as numbers of `names`.
-        names: their names; empty: they have none, and the numbers stay.
-        known: the names of the other set; empty: not known.
+        values: labels, as indices into `names`.
+        names: their names; if empty, the numbers stay.
+        known: the names of the other set; empty if unknown.
         num_known: how many labels the other set has.
         what: ``"node label"`` or ``"edge label"``, for messages.
 

@@ -1,4 +1,4 @@
-"""Sets of graphs from a single file or folder, and the names of their classes and labels."""
+"""Open a set of graphs in a single file or folder, with the names of its classes and labels."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from compool.data.tu import cache_folder, find_source
 
 
 def names_of(name: str, data: Path | None = None) -> Names:
-    """The names of classes and labels of a set; empty where they are not known. Arguments as in :func:`load`.
+    """The names of classes and labels of a set; empty if they are unknown. Arguments as in :func:`load`.
 
     Example:
         >>> from compool.data import communities
@@ -47,7 +47,7 @@ def open_graphs(path: Path) -> tuple[GraphSet, Names]:
     else:
         raise FileNotFoundError(f"{path} does not exist")
     if len(found) != 1:
-        there = ", ".join(file.removesuffix("_A.txt") for file in found) or "none"
-        raise ValueError(f"{path} must have the files of one data set, such as NAME_A.txt; it has {there}")
+        available = ", ".join(file.removesuffix("_A.txt") for file in found) or "none"
+        raise ValueError(f"{path} must have the files of one data set, such as NAME_A.txt; it has {available}")
     name = found[0].removesuffix("_A.txt")
     return parse(name, source, has_targets=False), read_names(name, source)

@@ -13,20 +13,20 @@ class Described(NamedTuple):
 
 
 class Reported(NamedTuple):
-    """What the paper reports of a method on a data set."""
+    """The results that the paper reports for a method on a data set."""
 
     mean: float
-    """Of the test accuracies of 100 runs, in percent."""
+    """The mean test accuracy of 100 runs, in percent."""
     std: float
     parameters: int
     p_value: float | None = None
-    """Of the two-tailed t-test of its component pooling against the method, rounded to three decimals."""
+    """The p-value of the two-tailed t-test of component pooling against the method, rounded to three decimals."""
 
 
 RUNS = 100
 
 TU_NAMES = {"PROTEINS": "PROTEINS_full"}
-"""The names in the TU collection of sets that the paper calls something else."""
+"""The TU collection's names of sets that have another name in the paper."""
 
 TABLE_1 = {
     "PROTEINS_full": Described(1113, 39.06, 72.82, 2),

@@ -1,4 +1,4 @@
-"""Which graphs train, validate and test a replica."""
+"""Splits into training, validation and test graphs."""
 
 import hashlib
 import json
@@ -43,13 +43,14 @@ def split(graphs: "GraphSet | Iterable[Data]", replica: int, seed: int = 0, kind
     stratified). Every method and machine therefore uses the same split.
 
     Args:
-        graphs: the set, a list of :class:`torch_geometric.data.Data`, or any dataset of PyG; for many splits, convert
-            these once by :meth:`GraphSet.from_data`.
+        graphs: the set, a list of :class:`torch_geometric.data.Data`, or any PyG dataset; for many splits, convert it
+            once with :meth:`GraphSet.from_data`.
         replica: the replica's number, from 0.
         seed: the study's seed.
-        kind: ``"independent"``: each replica draws its own. ``"stratified"``: so does each class, so that every part
-            has the classes in the set's proportions. ``"folds"``: ten parts of equal size, and of equal classes if
-            there are any; part r tests replica r, the next one validates, and there are at most ten replicas.
+        kind: ``"independent"``: a separate draw per replica. ``"stratified"``: a separate draw per class, so that
+            every part has the class proportions of the set. ``"folds"``: ten parts of equal size and, if there are
+            classes, of equal class proportions; replica r is tested on part r and validated on the next, so there are
+            at most ten replicas.
             ``"powers"``: a single permutation is drawn and applied once more for each replica, as in the paper's
             released code; some graphs may never be in a test set.
 
@@ -88,7 +89,7 @@ def split(graphs: "GraphSet | Iterable[Data]", replica: int, seed: int = 0, kind
 
 
 def _fold(graphs: GraphSet, replica: int, seed: int) -> Split:
-    """The folds of a set are dealt class by class, in random order."""
+    """Deal the graphs of a set into folds, class by class and in random order, and return the split of a fold."""
     if replica >= NUM_FOLDS:
         raise ValueError(f"there are {NUM_FOLDS} folds: --replicas must be at most {NUM_FOLDS}; got {replica + 1}")
     if len(graphs) < NUM_FOLDS:
@@ -127,17 +128,17 @@ def _cut(order: NDArray[np.int64], least: int = 0) -> Split:
 
 
 def write_splits(path: Path, graphs: GraphSet, splits: Sequence[Split], **about: Any) -> None:
-    """Export splits as JSON, each with its checksum; there is no half-written file at any time."""
+    """Write splits as JSON, each with its checksum, completely or not at all."""
     rows = [{"checksum": parts.checksum, **{part: getattr(parts, part).tolist() for part in PARTS}} for parts in splits]
     with atomic_write(path) as partial:
         partial.write_text(json.dumps({"dataset": graphs.name, "graphs": len(graphs), **about, "splits": rows}))
 
 
 def read_splits(path: Path, graphs: GraphSet, seed: int = 0) -> list[Split]:
-    """Read splits: a JSON file as :func:`write_splits` makes it, or a folder of published folds.
+    """Read splits: a JSON file that :func:`write_splits` wrote, or a folder of published folds.
 
     Such a folder has ``train_idx-K.txt`` and ``test_idx-K.txt`` for K from 1, with one index per line. If there is no
-    ``validation_idx-K.txt``, a ninth of the training graphs validates, drawn by seed and fold.
+    ``validation_idx-K.txt``, a ninth of the training graphs is used for validation, drawn by seed and fold.
     """
     if path.is_dir():
         splits = [_read_fold(path, graphs, fold, seed) for fold in range(1, 1 + len(list(path.glob("test_idx-*.txt"))))]
@@ -161,7 +162,7 @@ def read_splits(path: Path, graphs: GraphSet, seed: int = 0) -> list[Split]:
 
 
 def _indices(values: Any, part: str) -> NDArray[np.int64]:
-    """A list of whole numbers as an array; numpy by itself would round fractions and read strings."""
+    """A list of whole numbers as an array; numpy would truncate fractions and parse strings."""
     if not isinstance(values, list) or not all(type(value) is int for value in values):
         raise TypeError(f"{part} must be a list of whole numbers")
     return np.array(values, np.int64)
@@ -187,14 +188,14 @@ def _read_fold(folder: Path, graphs: GraphSet, fold: int, seed: int) -> Split:
     return parts
 
 
-def _check_split(parts: Split, graphs: GraphSet, where: str) -> None:
+def _check_split(parts: Split, graphs: GraphSet, source: str) -> None:
     graph_ids = np.concatenate(parts)
     if len(graph_ids) and (graph_ids.min() < 0 or graph_ids.max() >= len(graphs)):
         wrong = graph_ids.min() if graph_ids.min() < 0 else graph_ids.max()
-        raise ValueError(f"{where}: {graphs.name} has graphs 0..{len(graphs) - 1}, found {wrong}")
+        raise ValueError(f"{source}: {graphs.name} has graphs 0..{len(graphs) - 1}, found {wrong}")
     if len(np.unique(graph_ids)) < len(graph_ids):
         twice = np.flatnonzero(np.bincount(graph_ids) > 1)[0]
-        raise ValueError(f"{where}: graph {twice} appears twice")
+        raise ValueError(f"{source}: graph {twice} appears twice")
     for part, indices in zip(PARTS, parts, strict=True):
         if not len(indices):
-            raise ValueError(f"{where}: {part} has no graphs, at least one is needed")
+            raise ValueError(f"{source}: {part} has no graphs, at least one is needed")

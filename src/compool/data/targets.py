@@ -1,4 +1,4 @@
-"""What is predicted of each graph: a class, numbers, or several labels of which some may be missing."""
+"""The target of each graph: a class, numbers, or several labels, some of which may be missing."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ TASKS = ("classification", "regression", "multilabel")
 
 
 def check_targets(y: Any, task: str = "") -> tuple[NDArray[Any], str]:
-    """The targets of a set in the form that their task has, and the task.
+    """Check the targets of a set, and return them in the form of their task, and the task.
 
     ======================  ===========================================  ==========================
     task                    y                                            inferred from

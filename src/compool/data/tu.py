@@ -1,4 +1,4 @@
-"""Data sets in the TU layout (https://chrsmrrs.github.io/datasets), from wherever they are."""
+"""Find, load and cache data sets in the TU layout (https://chrsmrrs.github.io/datasets)."""
 
 import json
 import logging
@@ -16,26 +16,26 @@ from compool.data.graph_set import GraphSet
 from compool.data.paper import TABLE_1, TU_NAMES
 
 _log = logging.getLogger(__name__)
-_READER = "reader 2;"  # changes when more of the files is read: what an older version cached is then parsed again
+_READER = "reader 2;"  # changes when more of the files is read; sets cached by older versions are then parsed again
 
 
 def load(name: str, data: Path | str | None = None, variant: str = "paper", check_edges: bool = True) -> GraphSet:
-    """Load a set by name: of the TU collection, or one that :meth:`GraphSet.save` wrote.
+    """Load a set by name, from the TU collection or from a file that :meth:`GraphSet.save` wrote.
 
     ``"PROTEINS"`` is the paper's set, as in studies: the TU set PROTEINS_full, whose nodes have 29 attributes. The TU
-    set of that very name, whose nodes have one, is ``load("PROTEINS", variant="tu")``.
+    set PROTEINS itself, whose nodes have one, is ``load("PROTEINS", variant="tu")``.
 
-    It is parsed once and cached in a file, ``NAME.npz``, in the folder that the variable ``COMPOOL_CACHE`` names, or
-    ``~/.cache/compool``. That file can be copied elsewhere and replaces the set there. A damaged cache file is rebuilt;
-    a cache folder that cannot be written to causes a warning.
+    It is parsed once and cached as ``NAME.npz`` in the folder given by the environment variable ``COMPOOL_CACHE``, or
+    in ``~/.cache/compool``. This file can be copied elsewhere and used instead of the set. A damaged cache
+    file is rebuilt; a cache folder that cannot be written to causes a warning.
 
-    A zip file that unpacks to more than 4 GiB, or to more than 256 MiB and 200 times its own size, is refused, unless
-    the variable ``COMPOOL_MAX_UNPACKED_MB`` allows as much.
+    A zip file that unpacks to more than 4 GiB, or to more than 256 MiB and 200 times its own size, is rejected, unless
+    the environment variable ``COMPOOL_MAX_UNPACKED_MB`` allows its size.
 
     Args:
-        name: for instance ``"NCI1"``.
+        name: for example ``"NCI1"``.
         data: ``NAME.npz`` or ``NAME.zip``; or a folder with one of these, with a folder ``NAME`` of text files, or with
-            PyG's ``NAME/raw``. By default, what the cache has, or else PyG downloads it.
+            PyG's ``NAME/raw``. By default, the set in the cache, or PyG downloads it.
         variant: ``"paper"``: the set that the paper gives this name; ``"tu"``: the TU collection.
         check_edges: as in :meth:`GraphSet.open`.
 
@@ -59,7 +59,7 @@ def load(name: str, data: Path | str | None = None, variant: str = "paper", chec
 def _load(name: str, data: Path | str | None, check_edges: bool) -> GraphSet:
     cached = cache_folder() / f"{name}.npz"
     if data is None:
-        if os.path.exists(cached):  # Path.exists raises where the folder must not be read
+        if os.path.exists(cached):  # Path.exists raises if the folder must not be read
             graphs, about = GraphSet.open(cached, check_edges)
             if not about.get("source", _READER).startswith(_READER):
                 _log.warning(
@@ -75,7 +75,7 @@ def _load(name: str, data: Path | str | None, check_edges: bool) -> GraphSet:
 
 
 def _cached(name: str, source: Path, cached: Path, check_edges: bool) -> GraphSet:
-    """The set at `source`: from the cache if that was made from it, else parsed into the cache."""
+    """The set at `source`: from the cache if it was made from this source, otherwise parsed and cached."""
     if source.suffix == ".npz":
         return GraphSet.open(source, check_edges)[0]
     signature = _signature(source)
@@ -93,7 +93,7 @@ def _cached(name: str, source: Path, cached: Path, check_edges: bool) -> GraphSe
 def _save(graphs: GraphSet, cached: Path, source: Path) -> None:
     try:
         graphs.save(cached, source=_signature(source), names=read_names(graphs.name, source).as_json())
-    except OSError as error:  # the data are worth more
+    except OSError as error:  # a failure to cache must not stop the command
         _log.warning("%s cannot be written (%s): %s is parsed again next time", cached, error, source)
 
 
@@ -118,7 +118,7 @@ def summary(name: str, data: Path | None = None) -> dict[str, Any]:
 
 
 def cache_folder() -> Path:
-    """Where parsed sets are kept."""
+    """The folder of cached sets."""
     return Path(os.environ.get("COMPOOL_CACHE") or Path.home() / ".cache" / "compool")
 
 

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from compool.data.graph_set import GraphSet
 
 TAILS, LENGTH = 5, 5  # tails per graph and nodes per tail; the second or third node of a tail is marked
-CORE_SIZES = (12, 24)  # nodes beside the tails
+CORE_SIZES = (12, 24)  # nodes besides the tails
 
 
 def wl_classes(graphs: GraphSet, rounds: int | None = None) -> NDArray[np.int64]:
@@ -14,7 +14,7 @@ def wl_classes(graphs: GraphSet, rounds: int | None = None) -> NDArray[np.int64]
 
     Args:
         graphs: the set; node labels are the first colours, if there are any.
-        rounds: of refinement; by default until no colour splits.
+        rounds: number of rounds of refinement; by default until no colour splits.
 
     Returns:
         One class id per graph [G].
@@ -47,13 +47,13 @@ def wl_pairs(num_pairs: int = 600, seed: int = 0) -> GraphSet:
     """Generate pairs of graphs that two rounds of 1-WL distinguish and a single round does not.
 
     Each graph is random and has five tails: paths of five nodes. In each tail, the label marks the second or the third
-    node. The class says which of the two kinds of tail is more frequent. The graphs of a pair differ only in this: the
-    counts of the two kinds are swapped. A classifier must therefore see the whole graph; the labels and degrees of
+    node. The class is the more frequent kind of tail. The graphs of a pair differ only in the counts of the
+    two kinds, which are swapped. A classifier must therefore see the whole graph; the labels and degrees of
     nodes and of their neighbours are the same in both.
 
     Args:
-        num_pairs: how many; graphs 2i and 2i + 1 are a pair, of class 0 and 1.
-        seed: pair i depends on (seed, i) alone.
+        num_pairs: number of pairs; graphs 2i and 2i + 1 are a pair, of class 0 and 1.
+        seed: pair i depends only on (seed, i).
 
     Example:
         >>> graphs = wl_pairs(3)

@@ -1,4 +1,4 @@
-"""Blocks as tasks of a Ray cluster, one store. Ray is imported when it is used."""
+"""Train blocks as tasks on a Ray cluster, with a single store. Ray is imported when it is used."""
 
 import logging
 import os
@@ -26,10 +26,10 @@ from compool.study.training import OnEpoch
 from compool.study.workers import from_rows, last_rows
 
 _log = logging.getLogger(__name__)
-MESSAGE_INTERVAL = 0.5  # seconds between two reads of the queue, and at least between two messages of a task
-MAX_MESSAGE_RATE = 200.0  # messages per second, of all tasks together
-SURVEY_INTERVAL = 10.0  # seconds between two queries of the cluster's size
-# Ray reads these when it is imported: no messages of nodes, no usage statistics, no warning of a future change
+MESSAGE_INTERVAL = 0.5  # seconds between reads of the queue, and the minimum between messages of a task
+MAX_MESSAGE_RATE = 200.0  # messages per second from all tasks together
+SURVEY_INTERVAL = 10.0  # seconds between queries of the cluster's size
+# Ray reads these when it is imported: no log messages from nodes, no usage statistics, no deprecation warning
 RAY_SETTINGS = {
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".*",
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -39,10 +39,10 @@ RAY_SETTINGS = {
 
 @contextmanager
 def connected_cluster(address: str, workers: int | None = None) -> Iterator[None]:
-    """Use a Ray cluster for a while.
+    """Connect to a Ray cluster, and disconnect at the end of the context.
 
     Args:
-        address: of its head, as Ray takes it, or ``"local"``: a temporary cluster of this machine alone.
+        address: the address of its head, as for ``ray.init``, or ``"local"``: a temporary cluster on this machine.
         workers: how many CPUs a local cluster offers; by default, all.
     """
     os.environ |= RAY_SETTINGS
@@ -50,12 +50,12 @@ def connected_cluster(address: str, workers: int | None = None) -> Iterator[None
         import ray
     except ImportError:
         raise RuntimeError("--ray needs Ray: pip install -c constraints.txt '.[ray]'") from None
-    own: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
+    local_options: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
     host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
-        if host and port.isdigit():  # Ray would try for minutes
+        if host and port.isdigit():  # Ray would retry for minutes
             socket.create_connection((host, int(port)), timeout=10).close()
-        ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **own)
+        ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **local_options)
     except (RuntimeError, ValueError, OSError, OverflowError) as error:
         raise RuntimeError(f"--ray {address}: cannot reach a Ray cluster there ({_last_line(error)})") from None
     try:
@@ -101,13 +101,13 @@ def execute(
 ) -> Generator[list[Run], None, None]:
     """Train blocks as tasks of the cluster, and store each when it is finished, in this process.
 
-    A task takes a CPU; for a GPU block also a GPU, or its share of one if there are more workers. Data sets go to a
-    node once. When the caller stops early, tasks are cancelled: what they were training is lost, what is stored is not.
+    A task takes one CPU; for a GPU block also one GPU, or a share of it if there are more workers than GPUs. A data set
+    is sent to each node once. If the caller stops early, tasks are cancelled: stored blocks are kept, others are lost.
 
     Args:
         blocks: what to train.
         store: the study's file.
-        workers: blocks that train at the same time; by default one per GPU, or one per CPU.
+        workers: number of blocks to train at the same time; by default one per GPU, or one per CPU.
         on_epoch: called after epochs, at most twice a second per block.
     """
     import ray
@@ -128,7 +128,7 @@ def execute(
         if block.source not in sets:
             sets[block.source] = ray.put(planning.load_data(block.recipe, block.folder))
         task, key = work, mailbox.expect(block)
-        if any(avoid) and (others := _others(ray.nodes(), avoid, needs)):  # soft: if that is lost, too, any will do
+        if any(avoid) and (others := _others(ray.nodes(), avoid, needs)):  # soft: if it is lost, too, any will do
             task = work.options(scheduling_strategy=NodeAffinitySchedulingStrategy(others[0], soft=True))
         interval = max(MESSAGE_INTERVAL, capacity() / MAX_MESSAGE_RATE)
         reference = task.remote(block, sets[block.source], key, queue, interval)
@@ -147,7 +147,7 @@ def execute(
             raise RuntimeError(f"{mailbox.blocks[key].name} on {node}: {_last_line(error.cause)}") from error
         except ray.exceptions.RayError as error:
             if isinstance(error, ray.exceptions.OutOfMemoryError) and len(mailbox.blocks[key].replicas) > 1:
-                raise MemoryError from None  # Ray ended it before the machine had none left
+                raise MemoryError from None  # Ray killed the task before the machine ran out of memory
             node = mailbox.node(key)
             raise WorkerLost(f"{type(error).__name__} on node {node or 'unknown'}", node) from None
 
@@ -172,7 +172,7 @@ class _Mailbox:
         self.thread = threading.Thread(target=self._listen, daemon=True)
 
     def expect(self, block: Block) -> int:
-        """A key for the messages of a task."""
+        """Register a task, and return the key for its messages."""
         self.blocks.append(block)
         return len(self.blocks) - 1
 
@@ -209,12 +209,12 @@ class _Mailbox:
 
 
 def _train_task(block: Block, graphs: GraphSet, key: int, queue: Any, interval: float) -> list[Run]:
-    """The task: train a block, and report progress every `interval` seconds."""
+    """Train a block as a Ray task, and report progress every `interval` seconds."""
     import ray
 
     context = ray.get_runtime_context()
     node, gpus = context.get_node_id(), context.get_accelerator_ids().get("GPU", [])
-    queue.put((key, node, 0, []))  # waits until it has arrived, so that the node is known if all is lost
+    queue.put((key, node, 0, []))  # waits until it has arrived, so that the node is known if the worker is lost
     torch.set_num_threads(1)
     sent = time.monotonic()
 
@@ -222,7 +222,7 @@ def _train_task(block: Block, graphs: GraphSet, key: int, queue: Any, interval: 
         nonlocal sent
         message = (key, node, epoch, last_rows(curves))
         if epoch == block.recipe.epochs:
-            queue.put(message)  # in order, so that all have arrived when the result does
+            queue.put(message)  # messages arrive in order: all of them before the result
         elif time.monotonic() - sent > interval:
             sent = time.monotonic()
             queue.actor.put_nowait.remote(message)  # does not wait
@@ -232,7 +232,7 @@ def _train_task(block: Block, graphs: GraphSet, key: int, queue: Any, interval: 
 
 
 def _others(nodes: Sequence[dict[str, Any]], avoid: Sequence[str], needs: dict[str, float]) -> list[str]:
-    """The nodes that can do the work and are not to be avoided."""
+    """The nodes that have the resources and are not in `avoid`."""
     able = [
         node for node in nodes if node["Alive"] and all(node["Resources"].get(kind, 0) >= needs[kind] for kind in needs)
     ]
@@ -242,8 +242,8 @@ def _others(nodes: Sequence[dict[str, Any]], avoid: Sequence[str], needs: dict[s
 def _cluster_capacity(workers: int | None, needs: dict[str, float]) -> Callable[[], int]:
     """How many blocks may be trained at the same time: `workers`, or what the cluster can train now if that is less.
 
-    Never more: for a waiting task, Ray starts a worker, stops it a second later as there is nothing to do for it, and
-    starts the next. Each loads its libraries, and training takes twice as long meanwhile.
+    Never more: for a waiting task, Ray starts a worker, stops it a second later because it has nothing to do, and
+    starts the next one. Each loads its libraries, which makes training take twice as long.
     """
     import ray
 

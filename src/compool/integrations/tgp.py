@@ -1,4 +1,4 @@
-"""Component pooling as select, reduce, connect and lift of torch-geometric-pool (tgp), which must be installed."""
+"""Component pooling as a pooler of torch-geometric-pool (tgp), which must be installed."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ from compool import nn
 class ComponentSelect(Select):
     r"""Assign each node to its supernode, with the weight that Eq. 3 gives it: :math:`S = W C`.
 
-    Lifting copies: :math:`S_{inv}` is :math:`C^\top`, without weights.
+    Lifting copies features: :math:`S_{inv}` is :math:`C^\top`, without weights.
 
     Args:
         in_channels: size of each node's features.
-        settings: of :class:`compool.ComponentPooling`; ``weights="all"`` is not possible, as a node would be
-            in several supernodes.
+        settings: those of :class:`compool.ComponentPooling`, except ``weights="all"``, with which a node would be in
+            several supernodes.
     """
 
     def __init__(self, in_channels: int, **settings: Any) -> None:
@@ -32,7 +32,7 @@ class ComponentSelect(Select):
         self.pool = nn.ComponentPooling(in_channels, **settings)
 
     def reset_parameters(self) -> None:
-        """Draw new weights."""
+        """Initialise the weights again."""
         self.pool.reset_parameters()
 
     def forward(
@@ -48,13 +48,13 @@ class ComponentSelect(Select):
         """The assignment, with the score of each edge as `edge_score`."""
         assigned = self.pool.assign(x, edge_index, batch)
         nodes, values = torch.arange(x.size(0), device=x.device), torch.ones_like(assigned.weight)
-        places, size = torch.stack([assigned.cluster, nodes]), (assigned.num_supernodes, x.size(0))
+        indices, size = torch.stack([assigned.cluster, nodes]), (assigned.num_supernodes, x.size(0))
         return SelectOutput(
             cluster_index=assigned.cluster,
             num_nodes=x.size(0),
             num_supernodes=assigned.num_supernodes,
             weight=assigned.weight.to(x.dtype),
-            s_inv=torch.sparse_coo_tensor(places, values.to(x.dtype), size, check_invariants=False),
+            s_inv=torch.sparse_coo_tensor(indices, values.to(x.dtype), size, check_invariants=False),
             batch=batch,
             edge_score=assigned.edge_score,
         )
@@ -64,13 +64,13 @@ class ComponentSelect(Select):
 
 
 class ComponentPooler(SRCPooling):
-    """:class:`compool.ComponentPooling` for networks that are written against tgp.
+    """:class:`compool.ComponentPooling` for networks that use tgp.
 
     Args:
         in_channels: size of each node's features.
-        connect_red_op: how the weights of edges between the same supernodes become one.
+        connect_red_op: how to combine the weights of edges between the same supernodes.
         remove_self_loops: whether supernodes have no self-loops.
-        score: as in :class:`compool.ComponentPooling`; and so are the others.
+        score: as in :class:`compool.ComponentPooling`, like all following arguments.
         threshold: merge the edges that score above it.
         symmetric: one score for both directions of an edge.
         dropout: probability with which a raw score is set to zero in training.
@@ -124,10 +124,10 @@ class ComponentPooler(SRCPooling):
             x: node features [N, in_channels]; with `lifting`, the features of supernodes [K, *].
             adj: edges [2, E], or a sparse matrix [N, N]; not with `lifting`.
             edge_weight: weights of the edges [E].
-            so: with `lifting`, what pooling returned.
+            so: with `lifting`, the `so` of the pooled graph.
             batch: the graph of each node [N], sorted; by default all nodes are of one graph.
             lifting: whether to lift.
-            kwargs: what other poolers take; ignored.
+            kwargs: ignored; for arguments of other poolers.
         """
         if lifting:
             return self.lift(x_pool=x, so=so)

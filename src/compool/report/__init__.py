@@ -1,1 +1,1 @@
-"""What the runs of a study show: results, statistics, tables, figures, and a page to explore them."""
+"""Reports of the runs of a study: results, statistics, tables, figures, and a page to explore them."""

@@ -9,12 +9,12 @@ from compool.report.statistics import summarize
 from compool.report.tables import NOTHING
 from compool.study.metrics import METRICS, format_mean
 
-_SHARE = METRICS["accuracy"]  # numbers of classes are in percent, whatever the metric is
+_SHARE = METRICS["accuracy"]  # metrics of classes are in percent, whatever the metric of the runs
 
 
 def class_tables(row: Row) -> list[Table]:
-    """Of each method on a data set, the confusion matrix of the test graphs of all runs, and numbers of each class; of
-    several labels, the numbers of each label. No tables for regression, or for runs of older versions.
+    """One table per method on a data set: the confusion matrix of the test graphs of all runs with the metrics of each
+    class, or the metrics of each label. No tables for regression, or for runs of older versions.
 
     Example:
         >>> class_tables(Row("NCI1", "fast", {}))
@@ -33,24 +33,25 @@ def _class_table(result: Result, details: Sequence[dict[str, Any]]) -> Table:
     matrices = [detail["confusion"] for detail in details if "confusion" in detail]
     kind, several = ("class", "classes") if matrices else ("label", "labels")
     header = [kind, *(key.replace("_", " ") for key in numbers)]
-    note = f"Test graphs of {len(details)} runs at the epoch that was picked: mean ± standard deviation, in percent."
+    note = f"Test graphs of {len(details)} runs at the picked epoch: mean ± standard deviation, in percent."
     if matrices:
         header += ["graphs", *(f"as {guess}" for guess in range(len(matrices[0])))]
         note += (
-            " graphs: how many of this class were tested, in all runs. as 0, as 1, …: the share that was predicted so."
+            " graphs: how many graphs of this class were tested, in all runs. as 0, as 1, …: the share with "
+            "this prediction."
         )
     rows = []
     for index in range(len(next(iter(numbers.values()))[0])):
         cells = [Cell(str(index))]
         for values in numbers.values():
-            of_class = [run[index] for run in values if index < len(run) and run[index] is not None]
-            cells.append(Cell(format_mean(_SHARE, *summarize(of_class)[:2])) if of_class else NOTHING)
+            class_values = [run[index] for run in values if index < len(run) and run[index] is not None]
+            cells.append(Cell(format_mean(_SHARE, *summarize(class_values)[:2])) if class_values else NOTHING)
         rows.append((*cells, *(_confusion_cells(matrices, index) if matrices else ())))
     return Table(f"classes-{result.method}", f"{result.method}: {several}", tuple(header), tuple(rows), note, ())
 
 
 def _confusion_cells(matrices: Sequence[Sequence[Sequence[int]]], true_class: int) -> list[Cell]:
-    """How many graphs of a class there were, and the share of them that was predicted as each class."""
+    """The number of graphs of a class, and the share of them that is predicted as each class."""
     counts = [sum(matrix[true_class][guess] for matrix in matrices) for guess in range(len(matrices[0]))]
     total = sum(counts)
     shares = [

@@ -27,7 +27,7 @@ def dataset_tab(
     sweeps: Sequence[Sweep],
     source: str,
 ) -> str:
-    """The tab in HTML."""
+    """The tab as HTML."""
     rows = [row for row in study.rows if row.dataset == dataset]
     titles = tuple(f"{row.title}{end}" for row in rows for end in (":", ","))
     escaped = html.escape(dataset)
@@ -39,8 +39,8 @@ def dataset_tab(
     ]
     note = boxes_note(replace(study, rows=tuple(rows)), every_run=True)
     for metric in dict.fromkeys(row.metric.title for row in rows):
-        places = {"dataset": dataset, "metric": metric}
-        parts.append(card(plot("boxes", f"test {metric}", **places), f"Test {metric}", note))
+        selectors = {"dataset": dataset, "metric": metric}
+        parts.append(card(plot("boxes", f"test {metric}", **selectors), f"Test {metric}", note))
         parts.append(forest_card(study, metric, source, dataset))
     parts.append(card(f'<div data-curves="{escaped}"></div>', "Training", _CURVES))
     parts += _links(rows, graphs, sweeps)
@@ -62,7 +62,7 @@ def _own_rows(table: Table, dataset: str) -> Table:
     columns: list[int] = []
     for column, heading in enumerate(table.header[1:], 1):
         is_shown = column < table.texts or any(row[column].text != NOTHING.text for row in rows)
-        if is_shown and (heading != PUBLISHED or column - 1 in columns):  # a published number stays beside ours
+        if is_shown and (heading != PUBLISHED or column - 1 in columns):  # a published number stays next to ours
             columns.append(column)
     cells = tuple(tuple(row[column] for column in columns) for row in rows)
     header = tuple(table.header[column] for column in columns)
@@ -70,7 +70,7 @@ def _own_rows(table: Table, dataset: str) -> Table:
 
 
 def _facts(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """How much there is, and the highest mean of each metric."""
+    """The numbers of runs, methods and recipes, and the best mean of each metric."""
     results = [result for row in rows for result in row.results.values()]
     facts = [(f"{sum(len(result.runs) for result in results):,}", "runs")]
     num_methods = len({result.method for result in results})
@@ -95,13 +95,13 @@ def _links(rows: Sequence[Row], graphs: Sequence[InspectedGraph], sweeps: Sequen
         for position, graph in enumerate(graphs)
         if graph.dataset in names
     ]
-    tried = [
+    sweep_links = [
         f'<a href="#sweep-{position}">{html.escape(sweep.title)}</a>'
         for position, sweep in enumerate(sweeps)
         if sweep.dataset == rows[0].dataset
     ]
-    made = [card(f"Look into {', '.join(links)}.", "What pooling does")] if links else []
-    return made + ([card(f"The settings that were tried: {', '.join(tried)}.", "Sweeps")] if tried else [])
+    cards = [card(f"Look into {', '.join(links)}.", "What pooling does")] if links else []
+    return cards + ([card(f"Settings tried: {', '.join(sweep_links)}.", "Sweeps")] if sweep_links else [])
 
 
 def _provenance(result: Result) -> str:
@@ -111,7 +111,7 @@ def _provenance(result: Result) -> str:
     facts = {
         "recipe": f"{result.recipe} ({first.recipe_checksum})",
         "data checksum": distinct(run.data_checksum for run in result.runs if run.data_checksum),
-        "checksum of the splits": distinct(run.splits_checksum for run in result.runs if run.splits_checksum),
+        "splits checksum": distinct(run.splits_checksum for run in result.runs if run.splits_checksum),
         "seed": first.seed,
         "replicas": f"{len(replicas)}, from {replicas[0]} to {replicas[-1]}",
         "parameters": f"{result.parameters:,}",

@@ -1,4 +1,4 @@
-"""A graph, level by level, as a picture."""
+"""Draw a graph, level by level."""
 
 import textwrap
 from typing import TYPE_CHECKING, Any
@@ -16,13 +16,13 @@ SCORE_COLOURS = "coolwarm"
 
 
 def draw(graph: InspectedGraph) -> "Figure":
-    """Each level before and after pooling: supernodes have the colour of their members, edges that of their score.
+    """Draw each level before and after pooling: nodes are coloured by supernode, edges by score.
 
     Example:
         >>> from compool import data, nn
         >>> from compool.report.levels import inspect_graph
         >>> graph = inspect_graph(nn.Network("PCL", 4, hidden=8, num_classes=3), data.communities(9), 0)
-        >>> len(draw(graph).axes)  # before, after, and the scale of scores
+        >>> len(draw(graph).axes)  # before, after, and the colour scale
         3
     """
     import matplotlib
@@ -74,7 +74,7 @@ def _level(before: Any, after: Any, level: Level) -> Any:
 
 
 def _colours(first: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.float64]:
-    """A colour for each supernode, by its first member; grey where it is alone."""
+    """A colour for each supernode, by its first member; grey for those with a single member."""
     from matplotlib.colors import hsv_to_rgb
 
     hue = first * 0.381966 % 1

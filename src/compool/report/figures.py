@@ -1,4 +1,4 @@
-"""The paper's figures from the runs, and more."""
+"""The figures of a study: those of the paper, and more."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -29,9 +29,9 @@ def figures(study: Study, sweeps: Sequence[Sweep] = ()) -> "Iterator[tuple[str, 
     import matplotlib
 
     with matplotlib.rc_context(STYLE):
-        for kind, whole in (("accuracy", study.compared), ("accuracy-instead", study.replacements)):
-            for metric in dict.fromkeys(row.metric for row in whole.rows):  # a figure of each
-                part = replace(whole, rows=tuple(row for row in whole.rows if row.metric == metric))
+        for kind, shown in (("accuracy", study.compared), ("accuracy-instead", study.replacements)):
+            for metric in dict.fromkeys(row.metric for row in shown.rows):  # one figure per metric
+                part = replace(shown, rows=tuple(row for row in shown.rows if row.metric == metric))
                 if any(result.tests for row in part.rows for result in row.results.values()):
                     yield kind.replace("accuracy", file_name(metric.title)), box_plot(part)
         if any(comparison.corrected for row in study.rows for comparison in row.comparisons.values()):
@@ -86,7 +86,7 @@ def response_plot(sweep: Sweep) -> "Figure":
 
 
 def training_curves(study: Study, row: Row) -> "Figure":
-    """Median over runs, epoch by epoch; of component pooling also the band from the 10th to the 90th percentile."""
+    """Median over runs, epoch by epoch; for component pooling also the band from the 10th to the 90th percentile."""
     figure, panels = canvas(COLUMN, 5.2, lines=3)
     for axes, name in zip(panels, PANELS, strict=True):
         title = "training loss" if name == "loss" else f"{name} {row.metric.title}{row.metric.unit}"
@@ -129,7 +129,7 @@ def kept_nodes(study: Study) -> "Figure":
 
 
 def _draw_band(axes: Any, band: Any, method: str, style: str = "") -> None:
-    """The median; bands of several methods would hide each other, so only that of component pooling is drawn."""
+    """Draw the median. Bands of several methods would hide each other, so only component pooling has one."""
     epochs, colour = np.arange(1, band.shape[1] + 1), colour_of(method)
     if method == OURS:
         axes.fill_between(epochs, band[0], band[2], color=colour, alpha=0.15, linewidth=0)
@@ -138,7 +138,7 @@ def _draw_band(axes: Any, band: Any, method: str, style: str = "") -> None:
 
 
 def _legend(figure: "Figure", study: Study, curve: str = "") -> None:
-    """The methods, or those that have a curve of this name."""
+    """Add a legend of all methods, or of those that have a curve of this name."""
     from matplotlib.lines import Line2D
 
     results = [result for row in study.rows for result in row.results.values()]

@@ -1,4 +1,4 @@
-"""A table as text: for the terminal, Markdown, LaTeX, HTML and CSV."""
+"""Tables as text: for the terminal, Markdown, LaTeX, HTML and CSV."""
 
 import csv
 import html
@@ -30,11 +30,11 @@ class Table:
     header: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str
-    """What a reader must know about the numbers."""
+    """An explanation of the numbers."""
     records: tuple[dict[str, Any], ...]
-    """The same and more as unformatted numbers, for CSV."""
+    """The same numbers and more, unformatted, for CSV."""
     texts: int = 1
-    """How many columns are text."""
+    """How many of the first columns are text."""
 
 
 def markdown(table: Table) -> str:
@@ -53,15 +53,15 @@ def markdown(table: Table) -> str:
     """
     around = {"bold": "**{}**", "underline": "<u>{}</u>"}
 
-    def written(cell: Cell) -> str:
+    def formatted(cell: Cell) -> str:
         text = re.sub(r"([\\|*_`<>\[\]])", r"\\\1", cell.text.replace("\n", " "))
         return around.get(cell.mark, "{}").format(text) if text else ""
 
     lines = [
-        _markdown_line(written(Cell(heading)) for heading in table.header),
+        _markdown_line(formatted(Cell(heading)) for heading in table.header),
         f"{'|---' * table.texts}{'|---:' * (len(table.header) - table.texts)}|",
     ]
-    lines += [_markdown_line(map(written, row)) for row in table.rows]
+    lines += [_markdown_line(map(formatted, row)) for row in table.rows]
     return "\n".join([f"### {table.title}", "", *lines, "", table.note, ""])
 
 
@@ -87,12 +87,12 @@ def latex(table: Table) -> str:
     """
     around = {"bold": r"\textbf{%s}", "underline": r"\underline{%s}", "muted": r"\textit{%s}"}
 
-    def written(cell: Cell) -> str:
+    def formatted(cell: Cell) -> str:
         text = "".join(_TEX.get(letter, letter) for letter in cell.text)
         return around.get(cell.mark, "%s") % text if text else ""
 
-    lines = [" & ".join(written(Cell(heading)) for heading in table.header) + r" \\", r"\midrule"]
-    lines += [" & ".join(map(written, row)) + r" \\" for row in table.rows]
+    lines = [" & ".join(formatted(Cell(heading)) for heading in table.header) + r" \\", r"\midrule"]
+    lines += [" & ".join(map(formatted, row)) + r" \\" for row in table.rows]
     return "\n".join(
         [
             r"\begin{table}",
@@ -102,7 +102,7 @@ def latex(table: Table) -> str:
             *lines,
             r"\bottomrule",
             r"\end{tabular}",
-            rf"\caption{{{written(Cell(f'{table.title}. {table.note}'))}}}",
+            rf"\caption{{{formatted(Cell(f'{table.title}. {table.note}'))}}}",
             r"\end{table}",
             "",
         ]
@@ -110,7 +110,7 @@ def latex(table: Table) -> str:
 
 
 def as_csv(table: Table) -> str:
-    """The records of a table as CSV, with no text that a spreadsheet would take for a formula.
+    """The records of a table as CSV, with text escaped so that spreadsheets do not treat it as a formula.
 
     Example:
         >>> print(as_csv(Table("t", "Title", (), (), "", ({"dataset": "a", "mean": 0.5},))))
@@ -139,13 +139,13 @@ def as_html(table: Table) -> str:
     """
     around = {"bold": "<b>{}</b>", "underline": "<u>{}</u>", "muted": '<span class="muted">{}</span>'}
 
-    def written(cell: Cell) -> str:
+    def formatted(cell: Cell) -> str:
         return around.get(cell.mark, "{}").format(html.escape(cell.text)) if cell.text else ""
 
     kinds = [' class="text"' if column < table.texts else "" for column in range(len(table.header))]
     head = "".join(f"<th{kind}>{html.escape(text)}</th>" for kind, text in zip(kinds, table.header, strict=True))
     rows = "".join(
-        f"<tr>{''.join(f'<td{kind}>{written(cell)}</td>' for kind, cell in zip(kinds, row, strict=True))}</tr>\n"
+        f"<tr>{''.join(f'<td{kind}>{formatted(cell)}</td>' for kind, cell in zip(kinds, row, strict=True))}</tr>\n"
         for row in table.rows
     )
     return (

@@ -14,23 +14,23 @@ def card(text: str, title: str = "", note: str = "", anchor: str = "") -> str:
     """
     identity = f' id="{html.escape(anchor)}"' if anchor else ""
     heading = f"<h3>{html.escape(title)}</h3>" if title else ""
-    explained = f'<p class="muted">{html.escape(note)}</p>' if note else ""
-    return f'<div class="card"{identity}>{heading}{explained}{text}</div>'
+    paragraph = f'<p class="muted">{html.escape(note)}</p>' if note else ""
+    return f'<div class="card"{identity}>{heading}{paragraph}{text}</div>'
 
 
-def plot(kind: str, label: str, **places: str) -> str:
-    """The place of a plot: `kind` names what the page's script draws there, `places` says of what.
+def plot(kind: str, label: str, **selectors: str) -> str:
+    """An empty element for a plot: `kind` is the plot that the page's script draws, `selectors` choose its data.
 
     Example:
         >>> plot("boxes", "test accuracy", dataset="NCI1")
         '<div class="plot" data-boxes data-label="test accuracy" data-dataset="NCI1"></div>'
     """
-    attributes = "".join(f' data-{key}="{html.escape(value)}"' for key, value in {"label": label, **places}.items())
+    attributes = "".join(f' data-{key}="{html.escape(value)}"' for key, value in {"label": label, **selectors}.items())
     return f'<div class="plot" data-{kind}{attributes}></div>'
 
 
 def commands(text: str, *lines: str) -> str:
-    """What a reader can run, one command per line.
+    """Commands that a reader can run, one per line.
 
     Example:
         >>> commands("Train some:", "compool run")
@@ -79,7 +79,7 @@ def definitions(facts: Mapping[str, Any]) -> str:
 
 
 def distinct(values: Iterable[str]) -> str:
-    """The different values, sorted, in one line.
+    """The distinct values, sorted, on one line.
 
     Example:
         >>> distinct(["b", "a", "b"])

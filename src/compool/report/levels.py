@@ -1,4 +1,4 @@
-"""How a trained network pools a graph, level by level."""
+"""Record how a trained network pools a graph, level by level."""
 
 import math
 from dataclasses import dataclass, replace
@@ -26,21 +26,21 @@ class Level:
     cluster: Tensor
     """The supernode of each node [N]."""
     position: NDArray[np.float64]
-    """Where each node is drawn [N, 2]."""
+    """The position of each node in drawings [N, 2]."""
     threshold: float
     weights: str
-    """What weighs features: the scores of ``"merged"`` or of ``"all"`` edges, or the layer's `reduce` (``"sum"``,
+    """The weights of features: the scores of ``"merged"`` or of ``"all"`` edges, or the layer's `reduce` (``"sum"``,
     ``"mean"``, ``"graded"``).
     """
 
     @property
     def num_supernodes(self) -> int:
-        """How many supernodes there are."""
+        """The number of supernodes."""
         return int(self.cluster.max()) + 1 if self.cluster.numel() else 0
 
     @cached_property
     def hierarchy(self) -> ops.Hierarchy:
-        """What merges at every threshold."""
+        """The merges at every threshold."""
         return ops.hierarchy(self.edge_index, self.edge_score, len(self.cluster))
 
 
@@ -58,9 +58,9 @@ class InspectedGraph:
     """The features of the graph's nodes [N, F]."""
     levels: tuple[Level, ...]
     about: str
-    """Which network this is, in words."""
+    """A description of the network."""
     probabilities: tuple[float, ...] = ()
-    """Of each class, as the network predicts them; empty for other tasks."""
+    """The predicted probability of each class; empty for other tasks."""
 
     @property
     def verdict(self) -> str:
@@ -82,10 +82,10 @@ def inspect_graph(
     Args:
         network: a :class:`compool.nn.Network` with at least one ``P``.
         graphs: the data set.
-        index: which graph.
-        features: those that the network was trained on; by default, the set's own.
-        threshold: another than the network's, for all its pooling layers, also in place of a quantile or ratio.
-        about: which network this is, in words.
+        index: index of the graph.
+        features: the features that the network was trained on; by default, those of the set.
+        threshold: replaces the threshold, quantile or ratio of all pooling layers of the network.
+        about: a description of the network.
 
     Example:
         >>> network = nn.Network("PCL", in_channels=4, hidden=8, num_classes=3)
@@ -98,8 +98,8 @@ def inspect_graph(
         raise ValueError("network must have a component pooling layer, got none")
     if any(pool.order == "random" for pool in pools):
         raise ValueError(
-            "network merges edges in random order, not by score, so that a drawing by scores would be wrong; choose "
-            "another recipe"
+            "network merges edges in random order, not by score, so a drawing by scores would be wrong; choose another "
+            "recipe"
         )
     if not 0 <= index < len(graphs):
         raise ValueError(f"index must lie in 0..{len(graphs) - 1}, the graphs of {graphs.name}; got {index}")
@@ -120,7 +120,7 @@ def inspect_graph(
     hooks = [
         pool.register_forward_hook(lambda _, given, out: pooled.append((given[0], given[1], out))) for pool in pools
     ]
-    before = [(pool.threshold, pool.quantile, pool.ratio) for pool in pools]
+    saved_settings = [(pool.threshold, pool.quantile, pool.ratio) for pool in pools]
     if threshold is not None:
         for pool in pools:
             pool.threshold, pool.quantile, pool.ratio = threshold, None, None
@@ -128,13 +128,13 @@ def inspect_graph(
         with torch.no_grad():
             logits = network.eval()(x.to(next(network.parameters()).dtype), graph.edge_index)[0]
     finally:
-        used = [pool.threshold for pool in pools]
-        for pool, hook, settings in zip(pools, hooks, before, strict=True):
+        thresholds = [pool.threshold for pool in pools]
+        for pool, hook, settings in zip(pools, hooks, saved_settings, strict=True):
             hook.remove()
             pool.threshold, pool.quantile, pool.ratio = settings
     position = layout(graph.edge_index, int(graph.num_nodes))
     levels = []
-    for pool, (x_in, edge_index, out), limit in zip(pools, pooled, used, strict=True):
+    for pool, (x_in, edge_index, out), limit in zip(pools, pooled, thresholds, strict=True):
         weights = pool.weights if pool.reduce == "score" else pool.reduce
         level = Level(x_in, edge_index, out.edge_score, out.cluster, position, limit, weights)
         levels.append(level if math.isfinite(limit) else replace(level, threshold=_threshold_of(level)))
@@ -145,19 +145,19 @@ def inspect_graph(
 
 
 def _probabilities(logits: Tensor) -> tuple[float, ...]:
-    """Of each class; one logit is that of class 1 of two."""
+    """The probability of each class; a single logit is that of class 1."""
     logits = logits.double().flatten()
     return tuple((torch.cat([-logits / 2, logits / 2]) if logits.numel() == 1 else logits).softmax(0).tolist())
 
 
 def _threshold_of(level: Level) -> float:
-    """The threshold that a quantile or ratio came to: between the last score in the forest that merged and the next."""
+    """The threshold equivalent to a quantile or ratio: between the last merged score of the forest and the next."""
     scores, num_merges = [1.0, *level.hierarchy.score.tolist(), -1.0], len(level.cluster) - level.num_supernodes
     return float(scores[num_merges] + scores[num_merges + 1]) / 2
 
 
 def centres(position: NDArray[np.float64], cluster: Tensor) -> NDArray[np.float64]:
-    """Where supernodes are drawn: in the middle of their members.
+    """The positions of supernodes: the means of their members' positions.
 
     Example:
         >>> centres(np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]]), torch.tensor([0, 0, 1])).tolist()
@@ -169,7 +169,7 @@ def centres(position: NDArray[np.float64], cluster: Tensor) -> NDArray[np.float6
 
 
 def layout(edge_index: Tensor, num_nodes: int) -> NDArray[np.float64]:
-    """Where nodes are drawn [N, 2], within 0..1: each component by its distances, components side by side in rows.
+    """The positions of nodes [N, 2], in 0..1: each component by its distances, components side by side in rows.
 
     Example:
         >>> layout(torch.tensor([[0, 1], [1, 0]]), 3).shape
@@ -182,11 +182,11 @@ def layout(edge_index: Tensor, num_nodes: int) -> NDArray[np.float64]:
     graph.add_edges_from(edge_index.t().tolist())
     parts = sorted(nx.connected_components(graph), key=lambda part: (-len(part), min(part)))
     position = np.zeros((num_nodes, 2))
-    wide = np.sqrt(1.5 * sum(len(part) for part in parts))  # of a row, in units of a node
+    max_width = np.sqrt(1.5 * sum(len(part) for part in parts))  # width of a row, in units of a node
     across = down = height = 0.0
     for part in parts:
         side = np.sqrt(len(part))
-        if across and across + side > wide:
+        if across and across + side > max_width:
             across, down, height = 0.0, down + height, 0.0
         members = sorted(part)
         subgraph = graph.subgraph(members)

@@ -1,4 +1,4 @@
-"""Figures of named lines in groups, at the width of a column. Each line says what it is: grey print suffices."""
+"""Figures of named lines in groups, at the width of a column. Lines are named, so colour is not needed."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +20,7 @@ _PUBLISHED: dict[str, Any] = {
 
 
 class Group(NamedTuple):
-    """A heading, and the lines below it: the name and what it shows."""
+    """A heading, and the lines below it: the name of each, and what it shows."""
 
     title: str
     lines: list[tuple[str, Any]]
@@ -29,11 +29,11 @@ class Group(NamedTuple):
 def box_plot(study: Study) -> "Figure":
     """Test accuracies of all runs, grouped by data set; a diamond is the published mean."""
     metric = study.rows[0].metric
-    figure, axes, places = _lines(_by_dataset(study))
+    figure, axes, entries = _lines(_by_dataset(study))
     style: dict[str, Any] = {"patch_artist": True, "manage_ticks": False, "orientation": "horizontal", "widths": 0.62}
     style |= {"medianprops": {"color": "black"}, "flierprops": {"marker": ".", "markersize": 2, "alpha": 0.6}}
     style |= {key: {"linewidth": 0.7} for key in ("boxprops", "whiskerprops", "capprops")}
-    for y, (row, result) in places:
+    for y, (row, result) in entries:
         if result.tests:
             drawn = axes.boxplot([result.tests], positions=[y], **style)
             drawn["boxes"][0].set(facecolor=colour_of(result.method), alpha=0.75)
@@ -45,20 +45,20 @@ def box_plot(study: Study) -> "Figure":
 
 def parameter_bars(study: Study) -> "Figure":
     """Parameters of each network, on a logarithmic axis; a diamond is the published count."""
-    figure, axes, places = _lines(_by_dataset(study))
-    for y, (row, result) in places:
+    figure, axes, entries = _lines(_by_dataset(study))
+    for y, (row, result) in entries:
         axes.barh(y, result.parameters, 0.62, color=colour_of(result.method), alpha=0.85)
         if (reported := row.reported(result.method)) is not None:
             axes.plot(reported.parameters, y, **_PUBLISHED)
     axes.set_xscale("log")
-    least = min(result.parameters for _, (_, result) in places)
-    axes.set_xlim(left=10 ** np.floor(np.log10(max(least, 1)) - 0.2))  # bars of some length
+    fewest = min(result.parameters for _, (_, result) in entries)
+    axes.set_xlim(left=10 ** np.floor(np.log10(max(fewest, 1)) - 0.2))  # so that every bar is visible
     axes.set_xlabel(f"parameters, logarithmic{_diamonds(study, 'count')}", loc="right")
     return figure
 
 
 def difference_plot(study: Study) -> "Figure":
-    """Component pooling less each other method on the same splits, with the corrected 95 % interval.
+    """Component pooling minus each other method on the same splits, with the corrected 95 % interval.
 
     A filled square: the interval excludes 0. An arrow: the interval reaches beyond the axis.
     """
@@ -67,10 +67,10 @@ def difference_plot(study: Study) -> "Figure":
         found = [(row, row.comparisons[method].corrected) for row in study.rows if method in row.comparisons]
         lines = [(_line_name(row, row.dataset), (test, method)) for row, test in found if test is not None]
         if lines:
-            groups.append(Group(f"{OURS} less {method}", lines))
-    figure, axes, places = _lines(groups)
-    limit = _limit([test for _, (test, _) in places])
-    for y, (test, method) in places:
+            groups.append(Group(f"{OURS} minus {method}", lines))
+    figure, axes, entries = _lines(groups)
+    limit = _limit([test for _, (test, _) in entries])
+    for y, (test, method) in entries:
         _draw_difference(axes, y, test, colour_of(method), limit)
     axes.axvline(0, color="black", linewidth=0.8)
     metrics = {row.metric for row in study.rows if row.comparisons}
@@ -81,7 +81,7 @@ def difference_plot(study: Study) -> "Figure":
 
 
 def _limit(tests: Sequence[Corrected]) -> float:
-    """Where the axis ends at most: few large differences must not squeeze the others."""
+    """The limit of the axis: a few large differences must not compress the others."""
     ends = [abs(end) for test in tests for end in (test.low, test.high)]
     return max(2.5 * float(np.quantile(ends, 0.9)), 1e-9)
 
@@ -100,18 +100,18 @@ def _draw_difference(axes: Any, y: float, test: Corrected, colour: str, limit: f
 
 
 def kept_strips(study: Study) -> "Figure":
-    """The share of nodes that each run keeps, one dot per run: a mean would hide that runs fall into two heaps.
+    """The share of nodes that each run keeps, one dot per run: a mean would hide that runs fall into two groups.
 
-    Where a network pools more than once, its deeper layers are drawn lower, as open dots.
+    If a network pools more than once, deeper layers are drawn lower, as open dots.
     """
     groups = [
         Group(group.title, [(name, (row, result)) for name, (row, result) in group.lines if result.kept])
         for group in _by_dataset(study)
     ]
-    figure, axes, places = _lines([group for group in groups if group.lines])
-    for y, (_, result) in places:
+    figure, axes, entries = _lines([group for group in groups if group.lines])
+    for y, (_, result) in entries:
         _draw_strip(axes, y, result)
-    is_deep = any(len(result.kept) > 1 for _, (_, result) in places)
+    is_deep = any(len(result.kept) > 1 for _, (_, result) in entries)
     axes.set_xlabel(f"nodes kept, %; one dot per run{'; open: deeper layers' if is_deep else ''}", loc="right")
     axes.set_xlim(-2, 102)
     return figure
@@ -144,21 +144,21 @@ def _line_name(row: Row, name: str) -> str:
     return name if row.recipe == "fast" else f"{name}, {row.recipe}"
 
 
-def _diamonds(study: Study, what: str) -> str:
+def _diamonds(study: Study, quantity: str) -> str:
     published = any(row.reported(method) for row in study.rows for method in row.results)
-    return f"; diamond: published {what}" if published else ""
+    return f"; diamond: published {quantity}" if published else ""
 
 
 def _lines(groups: Sequence[Group]) -> tuple["Figure", Any, list[tuple[float, Any]]]:
     """A figure with a named line for each entry, from top to bottom, and the height of each line."""
     names: list[str] = []
     headings: list[int] = []
-    places: list[tuple[float, Any]] = []
+    entries: list[tuple[float, Any]] = []
     for group in groups:
         headings.append(len(names))
         names.append(label(group.title))
         for name, shown in group.lines:
-            places.append((-len(names), shown))
+            entries.append((-len(names), shown))
             names.append(label(name))
     figure, axes = canvas(COLUMN, 0.45 + LINE_HEIGHT * len(names))
     axes.set_yticks([-index for index in range(len(names))], names)
@@ -167,4 +167,4 @@ def _lines(groups: Sequence[Group]) -> tuple["Figure", Any, list[tuple[float, An
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(0.6 - len(names), 0.6)
     axes.grid(False, axis="y")
-    return figure, axes, places
+    return figure, axes, entries

@@ -1,4 +1,4 @@
-"""Trained networks to inspect: from a file, from the store of a study, or trained now."""
+"""Trained networks to inspect: from a file, from the store of a study, or newly trained."""
 
 import logging
 from collections.abc import Callable
@@ -43,15 +43,15 @@ def inspect_trained(
 
     Args:
         dataset: the data set.
-        index: which graph.
-        store: take the network of a run of this study; by default of ``study.sqlite``, if it has one.
-        model: take the network of this file instead.
+        index: index of the graph.
+        store: use the network of a run of this study; by default ``study.sqlite``, if it has such a run.
+        model: use the network in this file instead.
         name: the recipe of the run; by default any.
-        replica: the run; by default that of the best validation accuracy.
+        replica: the replica of the run; by default the one with the best validation accuracy.
         threshold: replaces the network's threshold.
-        folder: where the data set is.
+        folder: the folder of the data set.
         on_training: called before a network is trained.
-        on_epoch: called after each epoch of it.
+        on_epoch: called after each epoch of its training.
     """
     if model is not None:
         network, about = nn.load_network(model), f"Network: {model.name}."
@@ -59,7 +59,7 @@ def inspect_trained(
         graphs = planning.load_data(recipe_used, folder)
         width = network.settings.in_channels if isinstance(network, nn.Network) else None
         return inspect_graph(network, graphs, index, _matching_features(graphs, recipe_used, width), threshold, about)
-    path, reason = store or DEFAULT_STORE, f"there is no study {DEFAULT_STORE} here"
+    path, reason = store or DEFAULT_STORE, f"{DEFAULT_STORE} does not exist"
     run = None
     if path.exists():
         known = recipe(OURS, dataset).dataset
@@ -69,7 +69,7 @@ def inspect_trained(
         reason = f"{path} has no finished run of {OURS} on {known}"
     recipe_used = recipe_of(run) if run else recipe(OURS, dataset, name or "fast")
     graphs = planning.load_data(recipe_used, folder)
-    if not 0 <= index < len(graphs):  # before a network is trained for nothing
+    if not 0 <= index < len(graphs):  # before a network is trained in vain
         raise ValueError(f"index must lie in 0..{len(graphs) - 1}, the graphs of {graphs.name}; got {index}")
     if run:
         network, about = network_of(run, path, graphs, folder, on_training, on_epoch)
@@ -89,7 +89,7 @@ def _matching_features(graphs: data.GraphSet, chosen: Recipe, width: int | None)
 
 
 def describe_network(run: Run, test: str = "") -> str:
-    """The network that is shown, in words; `test` is its accuracy after retraining, if it was retrained."""
+    """Describe the network of a run; `test` is its accuracy after retraining, if it was retrained."""
     retrained = f"; trained again, {test}" if test else ""
     return (
         f"Network: {run.method}, recipe {run.recipe}, seed {run.seed}, replica {run.replica}, at epoch {run.epoch} "
@@ -110,9 +110,7 @@ def is_kept(store: Path, run: Run) -> bool:
 
 
 def chosen_run(study: Study, dataset: str) -> Run | None:
-    """The run of component pooling on a data set to inspect: the one with the best validation accuracy, of those whose
-    scores say what merges.
-    """
+    """The run of component pooling on a data set to inspect: the best in validation of those that merge by score."""
     results = [row.results[OURS] for row in study.rows if row.dataset == dataset and OURS in row.results]
     runs = [run for result in results for run in result.done if run.settings.get("merge_order") != "random"]
     return best_run(runs) if runs else None
@@ -128,12 +126,12 @@ def network_of(
 ) -> tuple[torch.nn.Module, str]:
     """The network of a run and its description.
 
-    It is made from the weights in the store. If they were not kept, it comes from a file beside the store; if there is
-    none, the run is trained again, and the file is written. Damaged weights or files are replaced, with a warning.
+    It is built from the weights in the store, or read from a file beside the store if they were not kept. If there is
+    no such file, the run is trained again and the file written. Damaged weights or files are replaced, with a warning.
     """
     require_same_data(run, graphs)
     weights, path = Store(store).weights(run), model_path(store, run)
-    reason = f"{store} keeps no weights of it: it was trained with --no-weights, or by an older version"
+    reason = f"{store} has no weights of this run: it was trained with --no-weights, or by an older version"
     if weights:
         try:
             return _network_of_weights(run, weights, graphs), describe_network(run)
@@ -165,7 +163,7 @@ def _load_retrained(run: Run, path: Path) -> tuple[torch.nn.Module, str]:
 
 
 def require_same_data(run: Run, graphs: data.GraphSet) -> None:
-    """The graphs must be those that a run was trained on, if it has a checksum."""
+    """Raise a ValueError if the checksum of a run is not that of the graphs; older runs have none."""
     if run.data_checksum not in ("", graphs.checksum):
         raise ValueError(
             f"the run was trained on other data named {graphs.name} (checksum {run.data_checksum}, "

@@ -7,9 +7,9 @@ from compool.report.html_parts import card, caveats, commands, plot, tiles
 from compool.report.page_data import rankings
 from compool.report.results import OURS, Study
 
-_BOXES = "A box spans the quartiles of the runs, a line the median, whiskers 1.5 times the box."
+_BOXES = "A box spans the quartiles of the runs, its line is the median, whiskers reach at most 1.5 times the box."
 _FOREST = (
-    f"Test metric of {OURS} less that of each other method, on the same splits. A square is the mean difference, a "
+    f"Test metric of {OURS} minus that of each other method, on the same splits. A square is the mean difference, a "
     "line the 95 % interval of the corrected resampled t-test. A filled square: the interval excludes 0. An arrow: it "
     "reaches beyond the axis."
 )
@@ -24,7 +24,7 @@ def overview(study: Study, tables: Sequence[Table], source: str) -> str:
         True
     """
     if not study.rows:
-        text = "Train some, and make the report again:"
+        text = "Train some, and write the report again:"
         return "<h2>There are no runs.</h2>" + card(
             commands(text, f"compool run --store {source}", f"compool report --store {source}")
         )
@@ -51,23 +51,23 @@ def overview(study: Study, tables: Sequence[Table], source: str) -> str:
 
 
 def boxes_note(study: Study, every_run: bool = False) -> str:
-    """How to read the boxes, the diamonds and the dots of kept nodes; of `every_run` or only of outliers."""
+    """How to read boxes, diamonds and dots; there is a dot for `every_run`, or only for outliers."""
     published = any(row.reported(method) for row in study.rows for method in row.results)
     pools = any(result.kept for row in study.rows for result in row.results.values())
     diamonds = " A diamond is the published mean." if published else ""
     dots = " A dot is a run; point at it to see the same run in both plots." if every_run else " A dot is an outlier."
-    kept = " Nodes kept: the share of the validation graphs' nodes that is left after pooling, of every run."
+    kept = " Nodes kept: the share of the validation graphs' nodes left after pooling, for every run."
     return _BOXES + dots + diamonds + (kept if pools else "")
 
 
 def forest_card(study: Study, metric: str, source: str, dataset: str = "") -> str:
-    """The paired differences of all data sets or of one, or how to get some."""
+    """A card with the paired differences of all data sets or of one, or with how to get some."""
     rows = [row for row in study.rows if row.metric.title == metric and dataset in ("", row.dataset)]
     if any(comparison.corrected for row in rows for comparison in row.comparisons.values()):
-        nothing = "no other method was trained on the same splits with this recipe"
-        places = {"metric": metric, "empty": nothing} | ({"dataset": dataset} if dataset else {})
-        return card(plot("forest", "paired differences", **places), "Paired differences", _FOREST)
-    text = f"This takes at least two runs of {OURS} and of another method on the same splits:"
+        empty_text = "no other method was trained on the same splits with this recipe"
+        selectors = {"metric": metric, "empty": empty_text} | ({"dataset": dataset} if dataset else {})
+        return card(plot("forest", "paired differences", **selectors), "Paired differences", _FOREST)
+    text = f"This needs at least two runs of {OURS} and of another method on the same splits:"
     names = " ".join(name for name in dict.fromkeys(row.dataset for row in rows))
     line = f"compool run {names} --method {OURS},none --store {source}"
     return card(commands(text, line), "Paired differences")

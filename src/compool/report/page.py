@@ -19,8 +19,8 @@ from compool.report.sweeps import Sweep, sweep_table
 _ASSETS = files("compool.report") / "assets"
 _SCRIPTS = ("plots.js", "lines.js", "curves.js", "ranks.js", "sweeps.js", "graph.js", "page.js")
 _FILES = (
-    "Beside this page: tables/ has the tables in Markdown, LaTeX and CSV, figures/ the figures in PNG and PDF. "
-    "This page needs neither, and no network."
+    "Next to this page, tables/ has the tables in Markdown, LaTeX and CSV, and figures/ the figures in PNG and PDF. "
+    "This page works without them, and offline."
 )
 
 
@@ -40,7 +40,7 @@ def report_page(
         graphs: graphs to show.
         source: the name of the study's file.
         notes: the graphs that could not be shown, and why.
-        sweeps: settings that were tried.
+        sweeps: its sweeps.
 
     Example:
         >>> from compool.report.results import collect
@@ -75,13 +75,13 @@ def graph_page(graph: InspectedGraph) -> str:
 
 _GRAPHS = "<h2>What pooling does</h2>" + card(
     '<div id="viewer"></div>',
-    note="Left: the graph, nodes in the colour of their supernode, edges by score. Right: the supernodes, where their "
-    "members were. Move the slider: edges that score above the threshold merge.",
+    note="Left: the graph, nodes in the colour of their supernode, edges by score. Right: the supernodes, in the "
+    "middle of their members. Move the slider: edges that score above the threshold merge.",
 )
 
 
 def _graphs(graphs: Sequence[InspectedGraph], notes: Sequence[str], example: str, source: str) -> str:
-    """The graphs, and why others are not shown; without any, how to get them."""
+    """The graphs, and why some are not shown; if there are none, how to get them."""
     more = "".join(f'<p class="muted">{html.escape(note)}</p>' for note in notes)
     if graphs:
         return _GRAPHS + more
@@ -91,7 +91,7 @@ def _graphs(graphs: Sequence[InspectedGraph], notes: Sequence[str], example: str
 
 
 def _sweeps(sweeps: Sequence[Sweep], example: str, source: str) -> str:
-    """The response to each setting that was tried, and the settings ranked; without any, how to try some."""
+    """The response to each setting that was tried, and the ranked settings; if there are no sweeps, how to get one."""
     parts = ["<h2>Sweeps</h2>"]
     if not sweeps:
         settings = "--set lr=1e-3,3e-3 --set dropout=0,0.1 --replicas 5"

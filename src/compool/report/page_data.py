@@ -20,7 +20,7 @@ MAX_FEATURES = 6  # shown per node, the largest
 
 
 def script_data(study: Study, graphs: Sequence[InspectedGraph], sweeps: Sequence[Sweep] = ()) -> str:
-    """What the page's scripts draw, as JSON that is safe inside a script element.
+    """The data of the page's scripts, as JSON that is safe inside a script element.
 
     Example:
         >>> from compool.report.results import collect
@@ -63,18 +63,18 @@ def _sweep_data(sweep: Sweep) -> dict[str, Any]:
 
 
 def anchors(study: Study) -> dict[str, str]:
-    """The address of each data set's tab within the page.
+    """The anchor of each data set's tab in the page.
 
     Example:
         >>> from compool.report.results import collect
         >>> anchors(collect([]))
         {}
     """
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for index, dataset in enumerate(study.datasets):
         name = f"data-{file_name(dataset)}"
-        found[dataset] = f"{name}-{index}" if name in found.values() else name
-    return found
+        names[dataset] = f"{name}-{index}" if name in names.values() else name
+    return names
 
 
 def _linked(study: Study) -> list[tuple[Row, str]]:
@@ -98,17 +98,17 @@ def _row_data(study: Study, row: Row, anchor: str) -> dict[str, Any]:
 
 
 def _differences(study: Study, row: Row) -> list[dict[str, Any]]:
-    """Component pooling less each other method on the same splits."""
-    found = []
+    """Component pooling minus each other method on the same splits."""
+    differences = []
     for method, comparison in row.comparisons.items():
         if comparison.corrected is not None:
             test = comparison.corrected
             holm = study.holm_p_values[row.dataset, row.recipe, method]
             numbers = {"difference": test.difference, "low": test.low, "high": test.high, "p": test.p_value}
             rounded = {key: float(f"{value:.4g}") for key, value in numbers.items()}
-            title = f"{row.title}: {OURS} less {method}"
-            found.append({"method": method, "title": title, "pairs": comparison.pairs, **rounded, "holm": holm})
-    return found
+            title = f"{row.title}: {OURS} minus {method}"
+            differences.append({"method": method, "title": title, "pairs": comparison.pairs, **rounded, "holm": holm})
+    return differences
 
 
 def _result_data(row: Row, result: Result) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def _result_data(row: Row, result: Result) -> dict[str, Any]:
 
 
 def _shown(metric: Metric, value: float) -> float:
-    """A value as it is shown: percent with two digits, or four digits."""
+    """A value as shown: in percent with two decimals, or with four digits."""
     return round(100 * value, 2) if metric.higher else float(f"{value:.4g}")
 
 
@@ -142,7 +142,7 @@ def _rounded(value: float) -> float | None:
 
 def _graph_data(graph: InspectedGraph) -> dict[str, Any]:
     levels = []
-    convolved = not torch.equal(graph.given, graph.levels[0].x)  # else the first layer's features are the input
+    convolved = not torch.equal(graph.given, graph.levels[0].x)  # otherwise the first layer's features are the input
     for depth, level in enumerate(graph.levels):
         merges = zip(*level.hierarchy.merges().tolist(), _digits(level.hierarchy.score), strict=True)
         levels.append(
@@ -168,11 +168,11 @@ def _graph_data(graph: InspectedGraph) -> dict[str, Any]:
 
 
 def _digits(score: torch.Tensor) -> list[float]:
-    """With enough digits for float32."""
+    """Scores with enough digits for float32."""
     return [float(f"{value:.9g}") for value in score.tolist()]
 
 
 def _largest(values: list[float]) -> list[tuple[int, float]]:
-    """The features of a node that are furthest from 0, and their values."""
+    """The features of a node with the largest absolute values, and these values."""
     nonzero = sorted((index for index, value in enumerate(values) if value), key=lambda index: -abs(values[index]))
     return [(index, float(f"{values[index]:.4g}")) for index in sorted(nonzero[:MAX_FEATURES])]

@@ -1,4 +1,4 @@
-"""The rules that choose the epoch of a training that counts."""
+"""The rules that choose which epoch of a training counts."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ PICKS = {
     "last": "at the last epoch",
     "loss": "at the epoch of lowest validation loss",
 }
-"""The rules, in words. Of equal validation accuracies, ``best`` takes the latest, as training does."""
+"""The rules, in words. If validation accuracies are tied, ``best`` takes the latest epoch, as training does."""
 
 REMEDIES = {
     "curves": "compool runs --csv --curves exports them",
@@ -53,7 +53,7 @@ def remedy(missing: str) -> str:
 
 
 def missing_data(run: Run, pick: str, metric: str = "") -> str:
-    """What a run lacks for a rule and a metric: a key of :data:`REMEDIES`, the metric, or an empty string."""
+    """The data that a run lacks for a rule and a metric: a key of :data:`REMEDIES`, the metric, or an empty string."""
     if metric and run.status == "done" and metric != chosen_metric(run.metrics):
         return "" if run.metrics.get("test", {}).get(metric) is not None else metric
     if pick == BEST or run.status != "done":
@@ -85,7 +85,7 @@ def run_at_epoch(run: Run, pick: str, metric: str = "") -> Run:
     at_epoch = {"test": curves["test"][index], "validation": validation[index], "epoch": index + 1}
     metrics = {
         name: value for name, value in run.metrics.items() if name in ("task", "chosen")
-    }  # those of another epoch
+    }  # without the metrics of another epoch
     return replace(run, kept=list(curves["kept"][index]), metrics=metrics, **at_epoch)
 
 

@@ -20,7 +20,7 @@ COLOURS = (
     "#332288",
 )  # safe for colour-blind readers
 COLUMN = 3.3  # inches: the width of a column in print
-LINE_STYLES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 0.6)))  # to tell methods apart in grey
+LINE_STYLES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 0.6)))  # to distinguish methods in greyscale
 STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -36,7 +36,7 @@ STYLE: dict[Any, Any] = {
 
 
 def canvas(width: float, height: float, columns: int = 1, lines: int = 1) -> tuple["Figure", Any]:
-    """A figure, and its panels."""
+    """A new figure, and its panels."""
     from matplotlib.figure import Figure
 
     figure = Figure((width, height), layout="constrained")  # without pyplot: nothing global, nothing to close
@@ -75,11 +75,11 @@ def file_name(name: str) -> str:
 
 
 def save_figure(figure: "Figure", folder: Path, name: str) -> list[Path]:
-    """Write a figure as PNG and PDF; there is no half-written file at any time."""
+    """Write a figure as PNG and PDF, each file completely or not at all."""
     paths = [folder / f"{name}.{kind}" for kind in ("png", "pdf")]
     for path in paths:
         write_figure(figure, path)
-        figure.set_layout_engine("none")  # the first file laid it out, which takes half of the time
+        figure.set_layout_engine("none")  # keeps the layout of the first file, which takes half of the time
     return paths
 
 

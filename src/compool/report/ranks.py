@@ -1,4 +1,4 @@
-"""Average ranks of methods over data sets, and the diagram of them."""
+"""Average ranks of methods over data sets, and their diagram."""
 
 from typing import TYPE_CHECKING
 
@@ -9,11 +9,11 @@ from compool.report.statistics import Ranking, rank_methods
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MIN_DATASETS = 5  # data sets for a diagram
+MIN_DATASETS = 5  # for a diagram
 
 
 def rank_study(study: Study, recipe: str = "fast") -> tuple[list[str], Ranking, int] | None:
-    """The methods that at least MIN_DATASETS data sets have, their ranking, and the number of data sets; or None."""
+    """The methods on at least MIN_DATASETS data sets, their ranking, and the number of data sets; None if too few."""
     rows = [row for row in study.rows if row.recipe == recipe and OURS in row.results]
     methods = [
         m for m in study.methods if sum(m in row.results and bool(row.results[m].tests) for row in rows) >= MIN_DATASETS

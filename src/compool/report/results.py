@@ -51,7 +51,7 @@ class Result:
 
     @property
     def failed(self) -> int:
-        """How many runs failed."""
+        """The number of runs that failed."""
         return len(self.runs) - len(self.done)
 
     @cached_property
@@ -71,7 +71,7 @@ class Result:
 
     @property
     def parameters(self) -> int:
-        """How many parameters the network has."""
+        """The number of parameters of the network."""
         return self.runs[0].parameters
 
     @property
@@ -118,7 +118,7 @@ class Row:
         return next(iter(self.results.values())).metric
 
     def reported(self, method: str) -> paper.Reported | None:
-        """What the paper reports for a method on this data set: accuracies."""
+        """The accuracies that the paper reports for a method on this data set."""
         return None if self.metric != METRICS["accuracy"] else paper.REPORTED.get(self.dataset, {}).get(method)
 
     @cached_property
@@ -151,7 +151,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Study:
-    """What a report shows."""
+    """The contents of a report."""
 
     rows: tuple[Row, ...]
     methods: tuple[str, ...]
@@ -159,11 +159,11 @@ class Study:
     num_runs: int
     """Runs in the store."""
     pick: str = BEST
-    """Which epoch of a training counts."""
+    """The rule that picks the epoch of each training."""
     general: tuple[str, ...] = ()
     """The warnings that are not about rows."""
     sweeps: tuple[Any, ...] = ()
-    """Of :class:`~compool.report.sweeps.Sweep`: the settings that were tried."""
+    """The sweeps, of type :class:`~compool.report.sweeps.Sweep`."""
 
     @cached_property
     def holm_p_values(self) -> dict[tuple[str, str, str], float | None]:
@@ -211,11 +211,11 @@ class Study:
 def collect(runs: Iterable[Run], pick: str = BEST, metric: str = "") -> Study:
     """Sort runs into rows of results, in the order of the paper, and note what is missing, failed or mixed.
 
-    Runs of other data under the name of a data set are another data set: see :mod:`compool.report.same_data`.
+    Runs on other data with the same name are another data set: see :mod:`compool.report.same_data`.
 
-    If runs of the same data set, method and recipe have different settings or seeds, the group with most runs is taken;
-    of equals, that of the lowest seed, then the latest. `pick` chooses the epoch: see :mod:`compool.report.pick`, and
-    `metric` another metric than the one that picked it.
+    If runs of the same data set, method and recipe have different settings or seeds, the group with the most runs is
+    used; if tied, the one with the lowest seed, then the latest. `pick` chooses the epoch: see
+    :mod:`compool.report.pick`, and `metric` another metric than the one that picked it.
 
     Example:
         >>> collect([]).warnings
@@ -247,7 +247,7 @@ def collect(runs: Iterable[Run], pick: str = BEST, metric: str = "") -> Study:
             others = sum(len(members) for members in variants.values()) - len(chosen)
             warnings.append(
                 f"{dataset}, {method}: left out {counted(others, 'run')} of recipe {recipe} with other settings or "
-                f"seeds; shown are settings {chosen[0].recipe_checksum}, seed {chosen[0].seed}."
+                f"seeds; showing settings {chosen[0].recipe_checksum}, seed {chosen[0].seed}."
             )
         at_epoch = (run_at_epoch(run, pick, metric) for run in sorted(chosen, key=lambda run: run.replica))
         result = Result(dataset, method, recipe, tuple(at_epoch))
@@ -267,11 +267,11 @@ def gaps(rows: Sequence[Row], methods: Sequence[str]) -> Iterable[str]:
             without.setdefault(" or ".join(absent), []).append(row.title)
     yield from (f"No runs of {absent}: {', '.join(titles)}." for absent, titles in without.items())
     for row in rows:
-        wanted = 1 + max(run.replica for result in row.results.values() for run in result.runs)
+        num_replicas = 1 + max(run.replica for result in row.results.values() for run in result.runs)
         for method, result in row.results.items():
-            lacking = wanted - len({run.replica for run in result.runs})
+            lacking = num_replicas - len({run.replica for run in result.runs})
             if lacking:
-                yield f"{row.title}, {method}: {lacking} of {wanted} runs are missing."
+                yield f"{row.title}, {method}: {lacking} of {num_replicas} runs are missing."
             if result.failed:
                 yield f"{row.title}, {method}: {result.failed} of {len(result.runs)} runs failed; they are not counted."
         for method, comparison in row.comparisons.items():
@@ -289,7 +289,7 @@ def _mixed(rows: Sequence[Row]) -> Iterable[str]:
             yield f"The runs mix versions of {name}: {', '.join(versions)}."
     devices = sorted({run.device for run in runs})
     if len(devices) > 1:
-        yield f"The runs mix devices: {', '.join(devices)}; do not compare their seconds."
+        yield f"The runs mix devices: {', '.join(devices)}; do not compare their times."
 
 
 def _pairs(ours: Result, theirs: Result) -> list[tuple[float, float]]:
@@ -313,7 +313,7 @@ def _test_to_train(ours: Result, theirs: Result) -> float:
     """
     their_run = {(run.replica, run.split_checksum): run for run in theirs.done}
     pairs = [(run, their_run[key]) for run in ours.done if (key := (run.replica, run.split_checksum)) in their_run]
-    sized = [first if first.train_graphs else second for first, second in pairs]  # same split: either may know its size
+    sized = [first if first.train_graphs else second for first, second in pairs]  # same split: one may know its size
     ratios = [run.test_graphs / run.train_graphs if run.train_graphs else TEST_TO_TRAIN for run in sized]
     return fmean(ratios) if ratios else TEST_TO_TRAIN
 
@@ -334,7 +334,7 @@ def _value_at(values: Any, index: int) -> float | None:
 
 
 def _percentiles(rows: Sequence[Sequence[float | None]]) -> NDArray[np.float64]:
-    """Percentiles of each column [3, columns] of rows that may be shorter and have gaps; NaN for empty columns."""
+    """Percentiles of each column [3, columns]; rows may be shorter and have gaps. NaN for empty columns."""
     width = max((len(row) for row in rows), default=0)
     table = np.full((len(rows), width), np.nan)
     for index, row in enumerate(rows):

@@ -10,12 +10,12 @@ from compool.study.store import Run
 
 
 class _Kind(NamedTuple):
-    """What may differ under the same name."""
+    """A kind of input that may differ under the same name."""
 
     word: str
     checksum: Callable[[Run], str]
     group: Callable[[Run], Hashable]
-    """Runs of equal groups should have equal checksums."""
+    """Runs of the same group should have the same checksum."""
 
 
 _KINDS = (
@@ -27,8 +27,8 @@ _KINDS = (
 def separate_data(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
     """Rename the data set of runs on other data, or with other splits from a file of the same name.
 
-    The data with most runs keep the name; of equals, those of the latest run. Runs of older versions, which have no
-    checksum, count as these.
+    The data with the most runs keep the name; if tied, those of the latest run. Runs of older versions, which have no
+    checksum, are assumed to use these data.
 
     Returns:
         The runs in the same order, and a warning for each data set that was renamed or that has runs without a
@@ -58,8 +58,8 @@ def separate_data(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
                 for position in group[checksum]:
                     renamed[position] = replace(renamed[position], dataset=other)
                 warnings.append(
-                    f"{name}: shown as {other}: {counted(len(group[checksum]), 'run')} trained on other {kind.word} of "
-                    f"this name (checksum {checksum[:8]} instead of {kept[:8]})."
+                    f"{name}: shown as {other}: {counted(len(group[checksum]), 'run')} trained on other {kind.word} "
+                    f"with this name (checksum {checksum[:8]} instead of {kept[:8]})."
                 )
             if unknown:
                 warnings.append(

@@ -1,8 +1,8 @@
 """Tests of the difference between two methods.
 
-The paper compares 100 test accuracies of each method by a t-test, as if they were independent. They are not: random
-splits of one data set overlap, so that this test finds differences too easily. The corrected resampled t-test (Nadeau
-and Bengio 2003) widens the variance for that.
+The paper compares 100 test accuracies of each method with a t-test for independent samples. They are not independent:
+random splits of a data set overlap, so this test finds differences too easily. The corrected resampled t-test (Nadeau
+and Bengio 2003) increases the variance to allow for that.
 """
 
 import math
@@ -64,11 +64,11 @@ class Corrected(NamedTuple):
 def corrected_t_test(differences: Sequence[float], ratio: float = TEST_TO_TRAIN) -> Corrected | None:
     """The corrected resampled t-test of paired differences, two-tailed; None for fewer than two.
 
-    The variance of the mean of n differences is taken as (1/n + ratio) times theirs, not 1/n times.
+    The variance of the mean of n differences is estimated as (1/n + ratio) times their variance, not 1/n times.
 
     Args:
-        differences: of the accuracies of two methods, one per split.
-        ratio: of test to training graphs.
+        differences: the differences of two methods' accuracies, one per split.
+        ratio: the ratio of test to training graphs.
 
     Example:
         >>> corrected_t_test([0.01, 0.02, 0.03], ratio=1 / 8)
@@ -110,9 +110,9 @@ def equivalence_test(differences: Sequence[float], margin: float, ratio: float =
 def detectable_difference(
     differences: Sequence[float], power: float = 0.8, ratio: float = TEST_TO_TRAIN
 ) -> float | None:
-    """The mean difference that the corrected resampled t-test finds with this probability; None for fewer than two.
+    """The mean difference that the corrected resampled t-test detects with this `power`; None for fewer than two.
 
-    By Student's t instead of its non-central form, which changes little for many splits.
+    Uses Student's t instead of the noncentral t, which makes little difference for many splits.
 
     Example:
         >>> round(detectable_difference([0.0, 1.0] * 50), 2)
@@ -139,23 +139,23 @@ def wilcoxon(differences: Sequence[float]) -> float | None:
 
     if len(differences) < 2:
         return None
-    signed = [round(difference, 12) for difference in differences]  # equal accuracies differ by nothing
+    signed = [round(difference, 12) for difference in differences]  # so that equal accuracies differ by exactly 0
     if not any(signed):
         return 1.0
     return float(stats.wilcoxon(signed).pvalue)
 
 
 def effect_size(first: Summary, second: Summary) -> float | None:
-    """Cohen's d: the difference of means in standard deviations, pooled; None where these are 0.
+    """Cohen's d: the difference of means in pooled standard deviations; None if these are 0.
 
     Example:
         >>> effect_size(Summary(74.0, 3.0, 10), Summary(71.0, 3.0, 10))
         1.0
     """
-    freedom = first.num_values + second.num_values - 2
-    if freedom < 1:
+    degrees_of_freedom = first.num_values + second.num_values - 2
+    if degrees_of_freedom < 1:
         return None
-    pooled = ((first.num_values - 1) * first.std**2 + (second.num_values - 1) * second.std**2) / freedom
+    pooled = ((first.num_values - 1) * first.std**2 + (second.num_values - 1) * second.std**2) / degrees_of_freedom
     return (first.mean - second.mean) / math.sqrt(pooled) if pooled > 0 else None
 
 
@@ -166,11 +166,11 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         >>> holm([0.01, 0.04, None, 0.03])
         [0.03, 0.06, None, 0.06]
     """
-    given = sorted((value, index) for index, value in enumerate(p_values) if value is not None)
+    ordered = sorted((value, index) for index, value in enumerate(p_values) if value is not None)
     corrected: list[float | None] = [None] * len(p_values)
     largest = 0.0
-    for rank, (value, index) in enumerate(given):
-        largest = max(largest, min(1.0, value * (len(given) - rank)))
+    for rank, (value, index) in enumerate(ordered):
+        largest = max(largest, min(1.0, value * (len(ordered) - rank)))
         corrected[index] = largest
     return corrected
 
@@ -187,7 +187,7 @@ class Comparison:
     wilcoxon: float | None
     effect: float | None
     ratio: float = TEST_TO_TRAIN
-    """Of test to training graphs, for the corrected test."""
+    """The ratio of test to training graphs, for the corrected test."""
 
 
 def compare(
@@ -202,7 +202,7 @@ def compare(
         first: test accuracies of the first method.
         second: test accuracies of the second method.
         pairs: test accuracies of both on the same splits.
-        ratio: of test to training graphs in these splits.
+        ratio: the ratio of test to training graphs in these splits.
 
     Example:
         >>> compare([0.7, 0.8], [0.6, 0.6], [(0.7, 0.6), (0.8, 0.6)]).corrected.difference
@@ -231,7 +231,7 @@ class Ranking(NamedTuple):
 def rank_methods(accuracies: Sequence[Sequence[float]]) -> Ranking:
     """Rank methods (columns) over data sets (rows), as Demšar (2006) proposes.
 
-    Two methods differ at the 0.05 level if their average ranks do by more than the critical difference.
+    Two methods differ at the 0.05 level if their average ranks differ by more than the critical difference.
 
     Example:
         >>> ranking = rank_methods([[0.9, 0.8, 0.7], [0.9, 0.8, 0.7], [0.8, 0.9, 0.7], [0.9, 0.8, 0.7]])

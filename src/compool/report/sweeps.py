@@ -19,7 +19,7 @@ _SETTING = re.compile(r" (?=[A-Za-z_]\w*=)")
 
 @dataclass(frozen=True)
 class Sweep:
-    """The results of a method on a data set with different settings, the best in validation first."""
+    """The results of a method on a data set with different settings, by validation metric, the best first."""
 
     dataset: str
     method: str
@@ -42,7 +42,7 @@ class Sweep:
 
     @cached_property
     def points(self) -> list[dict[str, Any]]:
-        """For each result its settings, and the mean validation and test metric as tables show them."""
+        """The settings of each result, its number of runs, and its mean validation and test metric as in tables."""
         return [
             {
                 "settings": {key: setting_of(result, key) for key in self.keys},
@@ -55,7 +55,7 @@ class Sweep:
 
 
 def setting_of(result: Result, key: str) -> Any:
-    """The value of a setting of a result; arguments of an own network count as settings."""
+    """The value of a setting of a result; arguments of a user-defined network count as settings."""
     settings = result.runs[0].settings
     arguments = json.loads(settings.get("arguments") or "{}")
     return arguments.get(key, settings.get(key))
@@ -67,7 +67,7 @@ def validation_summary(result: Result) -> Summary:
 
 
 def split_recipe(name: str) -> tuple[str, tuple[str, ...]]:
-    """The recipe that settings change, and the names of these settings.
+    """The recipe that settings change, and the names of the settings.
 
     Example:
         >>> split_recipe("fast lr=0.01 dropout=0.5")
@@ -78,10 +78,10 @@ def split_recipe(name: str) -> tuple[str, tuple[str, ...]]:
 
 
 def find_sweeps(study: Study) -> tuple[Study, tuple[Sweep, ...]]:
-    """The sweeps of a study, and the study with one row for each: that of the settings that are best in validation.
+    """The study with one row per sweep, showing the settings that are best in validation, and its sweeps.
 
-    Rows of a data set whose recipes change the same settings of the same recipe are a sweep. Every method has its own
-    best settings.
+    Rows of a data set whose recipes change the same settings of the same recipe form a sweep. The best settings may
+    differ between methods.
 
     Example:
         >>> from compool.report.results import collect
@@ -114,7 +114,7 @@ def find_sweeps(study: Study) -> tuple[Study, tuple[Sweep, ...]]:
 def _failures(sweep: Sweep) -> Iterator[str]:
     """A warning about failed runs of settings that are not the best, which rows do not show."""
     if failed := sum(result.failed for result in sweep.results[1:]):
-        yield f"{sweep.title}: {failed} runs of other settings than the best failed; they are not counted."
+        yield f"{sweep.title}: {failed} runs with settings other than the best failed; they are not counted."
 
 
 def _sweeps(dataset: str, base: str, keys: tuple[str, ...], members: Sequence[Row]) -> list[Sweep]:
@@ -133,7 +133,7 @@ def _sweeps(dataset: str, base: str, keys: tuple[str, ...], members: Sequence[Ro
 
 
 def _without(row: Row, sweeps: Sequence[Sweep]) -> dict[str, Result]:
-    """The results of a row that no sweep has, such as those of methods whose runs all failed."""
+    """The results of a row that are not in a sweep, such as those of methods whose runs all failed."""
     swept = {id(result) for sweep in sweeps for result in sweep.results}
     return {method: result for method, result in row.results.items() if id(result) not in swept}
 

@@ -1,4 +1,4 @@
-"""The paper's tables from the runs, with the paper's numbers beside ours, and more tables."""
+"""The tables of a study: those of the paper, with its numbers next to ours, and more."""
 
 from dataclasses import replace
 from statistics import median
@@ -120,14 +120,14 @@ def p_values(study: Study) -> Table:
                 | {"p_published": published, "effect_size": comparison.effect}
             )
     note = (
-        f"Component pooling less the other method, {_differences(study)}, on the splits that both were tested on; only "
-        "t-test and d take all runs. p: of the corrected resampled t-test, which allows for splits that overlap (test "
-        f"to training graphs: {_ratios(study)}), as does the interval; Holm: that p-value corrected for several data "
-        "sets; Wilcoxon, t-test: p-values of these tests, the latter the paper's, which take runs as independent; "
+        f"Component pooling minus the other method, {_differences(study)}, on the splits that both were tested on; "
+        "only t-test and d use all runs. p: the corrected resampled t-test, which allows for overlapping splits "
+        f"(test to training graphs: {_ratios(study)}), as does the interval; Holm: this p-value, corrected for several "
+        "data sets; Wilcoxon, t-test: p-values of tests that treat runs as independent, the latter as in the paper; "
         f"published: the paper's p-value; d: Cohen's effect size. Bold: below {SIGNIFICANCE}."
     )
     if not rows:
-        note = f"There is nothing to compare: that takes runs of {OURS} and of another method on one data set."
+        note = f"There is nothing to compare: this needs runs of {OURS} and of another method on the same data set."
     return Table(
         "p-values", "Differences", (*header, PUBLISHED, "d"), tuple(rows), note, tuple(records), len(names) + 1
     )
@@ -163,7 +163,7 @@ def parameters(study: Study) -> Table:
 
 
 def pooling(study: Study) -> Table:
-    """How much each method pools, and the cost of a run."""
+    """The nodes that each method keeps, and the cost of a run."""
     names = _name_columns(study)
     header = (*names, "method", "runs", "failed", "nodes kept, %", "epoch picked", "seconds per run", "runs per block")
     rows, records = [], []
@@ -184,9 +184,9 @@ def pooling(study: Study) -> Table:
             record |= {"median_epoch": median(picked) if picked else None}
             records.append(_key(row, method) | record | levels)
     note = (
-        "nodes kept: mean share of the nodes of the validation graphs after each pooling layer, at the epoch picked; "
-        "epoch picked: median over runs; seconds per run: of its block, divided by the runs trained together; they "
-        "depend on the device."
+        "nodes kept: mean share of the validation graphs' nodes left after each pooling layer, at the epoch picked; "
+        "epoch picked: median over runs; seconds per run: time of a block divided by its number of runs, which depends "
+        "on the device."
     )
     return Table("pooling", "Nodes kept and cost", header, tuple(rows), note, tuple(records), len(names) + 1)
 
@@ -220,7 +220,7 @@ def _ratios(study: Study) -> str:
 
 
 def _name_columns(study: Study) -> tuple[str, ...]:
-    """The headings of a row's names: the recipe has a column where there are others than ``fast``."""
+    """The headings of a row's names: the recipe has a column unless all recipes are ``fast``."""
     return ("data set",) if study.recipes in ([], ["fast"]) else ("data set", "recipe")
 
 
@@ -233,7 +233,7 @@ def _key(row: Row, method: str) -> dict[str, Any]:
 
 
 def _change(counts: dict[str, int], method: str) -> float | None:
-    """By how many percent component pooling has more parameters than the method."""
+    """The additional parameters of component pooling compared with the method, in percent."""
     if method == OURS or not counts.get(OURS) or not counts.get(method):
         return None
     return 100 * (counts[OURS] / counts[method] - 1)
@@ -252,8 +252,8 @@ def _percent(value: float | None, mark: str = "") -> Cell:
 
 
 def _signed(value: float, digits: int = 1) -> str:
-    written = f"{round(value, digits) + 0.0:+.{digits}f}"
-    return written.replace("-", "−") if written.strip("+-0.") else written.lstrip("+-")
+    text = f"{round(value, digits) + 0.0:+.{digits}f}"
+    return text.replace("-", "−") if text.strip("+-0.") else text.lstrip("+-")
 
 
 def _p(value: float | None) -> str:

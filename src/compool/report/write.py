@@ -1,4 +1,4 @@
-"""Tables, figures and a page from a study's store."""
+"""Write tables, figures and a page from a study's store."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from compool.study.store import Store
 from compool.study.training import OnEpoch
 
 _log = logging.getLogger(__name__)
-GRAPHS_PER_DATASET = 3  # to show: the first of each of this many classes
+GRAPHS_PER_DATASET = 3  # graphs to show: one for each of the first classes
 
 
 def report_folder(store: Path) -> Path:
@@ -54,16 +54,16 @@ def write_report(
     Args:
         store: the study's file.
         out: the folder to write to; by default one beside the store.
-        folder: where data sets are, to show graphs.
-        train: train a network for each data set that has none kept, to show its graphs.
+        folder: the folder of data sets, to show graphs.
+        train: train a network for each data set without a stored one, to show its graphs.
         on_status: called with the current step, in words.
-        on_training: called before such a training, with what is trained, and why.
-        on_epoch: called after each epoch of it.
+        on_training: called before such a network is trained, with what is trained, and why.
+        on_epoch: called after each epoch of its training.
         pick: which epoch of a training counts: see :data:`~compool.report.pick.PICKS`.
         metric: show this metric; by default, the one that picked the epoch.
 
     Returns:
-        What is shown, and the page's path.
+        The study as shown, and the path of the page.
 
     Example:
         >>> store = Store(getfixture("tmp_path") / "study.sqlite")
@@ -75,16 +75,16 @@ def write_report(
     runs = list(Store(store).runs())
     study, sweeps = find_sweeps(collect(runs, pick, metric))
     out = out or report_folder(store)
-    made = [*tables(study), *map(sweep_table, sweeps)]
-    for table in made:
+    all_tables = [*tables(study), *map(sweep_table, sweeps)]
+    for table in all_tables:
         for ending, text in (("md", markdown(table)), ("tex", latex(table)), ("csv", as_csv(table))):
             write_text(out / "tables" / f"{file_name(table.name)}.{ending}", text)
     for name, figure in figures(study, sweeps):
         on_status(f"drawing {name}")
         save_figure(figure, out / "figures", name)
-    best = collect(runs)  # networks are of the best epoch
+    best = collect(runs)  # stored networks are those of the best epoch
     inspected, notes = _inspect_graphs(store, best, folder, train, on_status, on_training, on_epoch)
-    write_text(out / "index.html", report_page(study, made, inspected, store.name, notes, sweeps))
+    write_text(out / "index.html", report_page(study, all_tables, inspected, store.name, notes, sweeps))
     warnings = (*study.warnings, *(notes if train else ()))
     return replace(study, warnings=warnings, sweeps=sweeps), out / "index.html"
 
@@ -122,7 +122,7 @@ def _inspect_graphs(
     on_training: OnTraining,
     on_epoch: OnEpoch | None,
 ) -> tuple[list[InspectedGraph], list[str]]:
-    """A few graphs of each data set whose network is kept or trained now, and notes about graphs not shown."""
+    """A few graphs of each data set with a stored or newly trained network, and notes about graphs not shown."""
     inspected: list[InspectedGraph] = []
     untrained: list[str] = []
     notes = []
@@ -138,7 +138,7 @@ def _inspect_graphs(
             name = recipe.files or recipe.dataset
             if not data.is_generated(name) and folder is None and name not in tu.available(tu.cache_folder()):
                 raise ValueError(f"{name} was not found; give its folder with --data")
-            on_status(f"looking into {dataset}")
+            on_status(f"pooling graphs of {dataset}")
             graphs = planning.load_data(recipe, folder)
             network, about = network_of(run, store, graphs, folder, on_training, on_epoch)
             features = data.features(graphs, recipe.features)
@@ -146,11 +146,9 @@ def _inspect_graphs(
         except (ValueError, OSError, RuntimeError) as error:
             if isinstance(error, RuntimeError):  # not the user's fault: continue the report, but log the traceback
                 _log.exception("the graphs of %s cannot be shown", dataset)
-            notes.append(f"{dataset}: its graphs are not shown, as {error}.")
+            notes.append(f"{dataset}: its graphs are not shown: {error}.")
     if untrained:
-        notes.append(
-            f"No network is kept of {', '.join(untrained)}: compool report --graphs trains one of each, to look into."
-        )
+        notes.append(f"No network is stored for {', '.join(untrained)}; compool report --graphs trains one for each.")
     return inspected, notes
 
 

@@ -1,7 +1,7 @@
-"""Checkpoints, from which interrupted trainings resume.
+"""Checkpoints from which interrupted training resumes.
 
 Each block has a file in a folder beside the store. It is replaced from time to time, and removed when its runs are
-stored. This module does not import torch, so that planning is quick.
+stored. This module does not import torch, which keeps planning fast.
 """
 
 import hashlib
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _log = logging.getLogger(__name__)
-WRITE_INTERVAL = 60.0  # seconds between two writes: what an interruption costs
-MAX_WRITE_SHARE = 0.02  # of the time that goes into writing
+WRITE_INTERVAL = 60.0  # seconds between writes: about what an interruption costs
+MAX_WRITE_SHARE = 0.02  # largest share of the time that is spent on writing
 
 Members = tuple[tuple[str, int], ...]
 """The runs of a block: the recipe's checksum and the replica of each."""
@@ -33,7 +33,7 @@ class Interrupted(NamedTuple):
 
     members: Members
     epochs: int
-    """How many epochs are done."""
+    """The number of epochs that are done."""
 
 
 def folder_of(store: Path) -> Path:
@@ -83,8 +83,8 @@ def remove_stored(folder: Path, store: Store) -> None:
 
 
 def origin(data: str, splits: Sequence[str], *others: Any) -> str:
-    """What a training depends on beside its recipes and seed, as a string: the checksum of its data, that of the split
-    of each replica, and anything else.
+    """What a training depends on besides its recipes and seed, as a string: the checksum of its data, the checksum of
+    each replica's split, and anything else.
     """
     return json.dumps([data, splits, *others])
 
@@ -96,7 +96,7 @@ class Checkpoint:
         path: the file; its folder need not exist.
         members: the runs.
         seed: the study's seed.
-        origin: what :func:`origin` makes. A file of another origin is not used.
+        origin: the result of :func:`origin`. A file with a different origin is not used.
     """
 
     def __init__(self, path: Path, members: Members, seed: int, origin: str) -> None:
@@ -136,7 +136,7 @@ class Checkpoint:
         notes = self.about | {"epochs": str(epochs), "seconds": str(self.earlier_seconds + now - self.began)}
         try:
             write_tensors(self.path, state(), notes)
-        except (OSError, MemoryError) as error:  # the training is worth more
+        except (OSError, MemoryError) as error:  # training continues without a checkpoint
             if not self.warned:
                 _log.warning("%s cannot be written (%s); training continues without checkpoints", self.path, error)
             self.warned = True
@@ -155,7 +155,7 @@ def _all(folder: Path) -> Iterator[tuple[Path, int, Interrupted]]:
 
 
 def _data_and_splits(path: Path) -> tuple[str, list[str]]:
-    """The checksums of a training's data, and of the split of each replica; none if they cannot be read."""
+    """The checksums of a training's data, and of the split of each replica; empty if they cannot be read."""
     with suppress(SafetensorError, OSError, ValueError, KeyError, TypeError):
         with safe_open(path, framework="np") as opened:
             data, splits, *_ = json.loads((opened.metadata() or {})["origin"])
@@ -164,7 +164,7 @@ def _data_and_splits(path: Path) -> tuple[str, list[str]]:
 
 
 def _remove(folder: Path, obsolete: Iterable[Path]) -> None:
-    """Remove files, their temporary files that killed processes left, and the folder if it is empty then."""
+    """Remove files, temporary files left by killed processes, and the folder if it is then empty."""
     for path in obsolete:
         for leftover in (path, *folder.glob(f".{path.stem}.*")):
             _unlink(leftover)

@@ -6,7 +6,7 @@ from typing import Any
 
 from compool.study.columns import FLOAT_MAXIMA, INTEGER_RANGES, OPTIONAL_COLUMNS
 
-CHECKSUM_COLUMN = "checksum"  # of the table, beside those of a run
+CHECKSUM_COLUMN = "checksum"  # a column of the table, in addition to those of a run
 
 
 def run_checksum(row: Mapping[str, Any]) -> str:
@@ -15,7 +15,7 @@ def run_checksum(row: Mapping[str, Any]) -> str:
     Raises TypeError if a value does not have its column's type.
 
     Args:
-        row: the columns of a run but for the checksum itself; text as UTF-8.
+        row: the columns of a run except the checksum itself; text as UTF-8.
 
     Example:
         >>> run_checksum({"dataset": b"NCI1", "replica": 3}), run_checksum({"dataset": b"NCI1", "replica": 2})

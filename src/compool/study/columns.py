@@ -13,9 +13,9 @@ JSON_COLUMNS: dict[str, type] = {
     "curves": dict,
     "metrics": dict,
 }  # columns of nested values, and what they hold
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes what begins so for a formula
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets treat text that starts with these as a formula
 MAX_REPLICAS = 10**7
-_EPOCHS = ("loss", "validation", "validation_loss", "test", "kept")  # curves with one entry per epoch
+_EPOCH_CURVES = ("loss", "validation", "validation_loss", "test", "kept")  # curves with one entry per epoch
 INTEGER_RANGES = {
     "seed": (0, 2**63 - 1),
     "replica": (0, MAX_REPLICAS - 1),
@@ -25,13 +25,13 @@ INTEGER_RANGES = {
     "train_graphs": (0, 2**31 - 1),
     "test_graphs": (0, 2**31 - 1),
 }
-FLOAT_MAXIMA = {"test": 1e30, "validation": 1e30, "seconds": 1e12}  # from 0 to this; metrics may be errors
+FLOAT_MAXIMA = {"test": 1e30, "validation": 1e30, "seconds": 1e12}  # from 0 to these; a metric may be an error
 OPTIONAL_COLUMNS = ("epoch", "test", "validation")
 _NOT_EMPTY = ("dataset", "method", "recipe", "recipe_checksum", "split_checksum")
 
 
 def escape_cell(text: str) -> str:
-    """A text as a cell of a CSV file that no spreadsheet takes for a formula; :func:`unescape_cell` reverses it.
+    """Escape a text for CSV, so that spreadsheets do not treat it as a formula; :func:`unescape_cell` reverses it.
 
     Example:
         >>> escape_cell("=1+1"), escape_cell("NCI1"), escape_cell("'s")
@@ -51,7 +51,7 @@ def unescape_cell(cell: str) -> str:
 
 
 def parse_column(name: str, text: str) -> Any:
-    """The value of a column; a ValueError that says what is allowed if no run can have this value.
+    """Parse the value of a column. Raises a ValueError that says what is allowed if no run can have this value.
 
     Example:
         >>> parse_column("test", "0.75"), parse_column("kept", "[0.5]"), parse_column("epoch", "")
@@ -67,12 +67,12 @@ def parse_column(name: str, text: str) -> Any:
     if not text and name in _NOT_EMPTY:
         raise ValueError(f"{name} is empty")
     if name == "status" and text not in ("done", "failed"):
-        raise _wrong(name, text, "done or failed")
+        raise _column_error(name, text, "done or failed")
     if name == "finished":
         try:
             datetime.fromisoformat(text)
         except ValueError:
-            raise _wrong(name, text, "a date and time such as 2026-11-15T12:00:00+00:00") from None
+            raise _column_error(name, text, "a date and time such as 2026-11-15T12:00:00+00:00") from None
     return text
 
 
@@ -87,19 +87,19 @@ def _parse_number(name: str, text: str) -> int | float | None:
     except ValueError:
         value = math.nan
     if not low <= value <= high:
-        raise _wrong(name, text, f"a {'whole ' if kind is int else ''}number from {low} to {high:g}")
+        raise _column_error(name, text, f"a {'whole ' if kind is int else ''}number from {low} to {high:g}")
     return value
 
 
 def _parse_nested(name: str, text: str) -> Any:
     allowed, allows = _NESTED[name]
     try:
-        value = json.loads(text, parse_constant=_refuse)  # NaN and Infinity are not JSON
-        text.encode(), json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair cannot be written
+        value = json.loads(text, parse_constant=_reject_constant)  # NaN and Infinity are not JSON
+        text.encode(), json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate cannot be encoded
     except (ValueError, RecursionError):
-        raise _wrong(name, text, f"JSON: {allowed}") from None
+        raise _column_error(name, text, f"JSON: {allowed}") from None
     if not isinstance(value, JSON_COLUMNS[name]) or not allows(value):
-        raise _wrong(name, text, allowed)
+        raise _column_error(name, text, allowed)
     return value
 
 
@@ -112,9 +112,9 @@ def _are_shares(value: list[Any]) -> bool:
 
 
 def _are_metrics(value: dict[str, Any]) -> bool:
-    texts = all(isinstance(value.get(name, ""), str) for name in ("task", "chosen"))
+    names_are_text = all(isinstance(value.get(name, ""), str) for name in ("task", "chosen"))
     parts = [value.get(part, {}) for part in ("validation", "test", "details")]
-    if not texts or not all(isinstance(part, dict) for part in parts):
+    if not names_are_text or not all(isinstance(part, dict) for part in parts):
         return False
     rows = [
         row if isinstance(row, list) else [row] for part in parts for entry in part.values() for row in _rows(entry)
@@ -141,20 +141,20 @@ def _are_curves(value: dict[str, Any]) -> bool:
             entries = [share for levels in curve for share in levels]
         if not all(entry is None or _finite(entry) for entry in entries):
             return False
-    lengths = {len(value[name]) for name in _EPOCHS if value.get(name)}
+    lengths = {len(value[name]) for name in _EPOCH_CURVES if value.get(name)}
     complete = not value.get("validation") or bool(value.get("test") and "kept" in value)
     return len(lengths) <= 1 and complete
 
 
 def _finite(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300  # NaN is not, either
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300  # False for NaN, too
 
 
-def _refuse(constant: str) -> None:
+def _reject_constant(constant: str) -> None:
     raise ValueError(constant)
 
 
-def _wrong(name: str, text: str, allowed: str) -> ValueError:
+def _column_error(name: str, text: str, allowed: str) -> ValueError:
     excerpt = text if len(text) <= 60 else f"{text[:57]}..."
     return ValueError(f"{name} is {excerpt or 'empty'}, but must be {allowed}")
 

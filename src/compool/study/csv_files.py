@@ -1,4 +1,4 @@
-"""Runs as CSV, with every column, and back."""
+"""Write runs with every column as CSV, and read them."""
 
 import csv
 import gzip
@@ -13,11 +13,11 @@ from compool.study.columns import JSON_COLUMNS, escape_cell, parse_column, unesc
 from compool.study.metrics import METRICS, chosen_metric
 from compool.study.runs import COLUMNS, TEXT_COLUMNS, Run
 
-_GUARDED_SINCE = "data_checksum"  # files without this column are older than the guard of their text
+_ESCAPED_SINCE = "data_checksum"  # text is not escaped in files that are too old to have this column
 
 
 def write_csv(runs: Iterable[Run], file: TextIO, curves: bool = True) -> None:
-    """Write runs, one per line; nested values as JSON, and text such that no spreadsheet takes it for a formula."""
+    """Write runs, one per line; nested values as JSON, text escaped by :func:`escape_cell`."""
     names = [name for name in COLUMNS if curves or name != "curves"]
     writer = csv.DictWriter(file, names, extrasaction="ignore")
     writer.writeheader()
@@ -28,7 +28,7 @@ def write_csv(runs: Iterable[Run], file: TextIO, curves: bool = True) -> None:
 
 
 def read_csv(path: Path) -> list[Run]:
-    """The runs of a file that :func:`write_csv` made; ``.gz`` is unpacked. Curves may be missing.
+    """The runs of a file that :func:`write_csv` made; ``.gz`` is decompressed. Curves may be missing.
 
     Example:
         >>> path = getfixture("tmp_path") / "runs.csv"
@@ -53,13 +53,13 @@ def read_csv(path: Path) -> list[Run]:
             if not needed <= names <= known:
                 wrong = ", ".join(sorted((needed - names) | (names - known)))
                 raise ValueError(f"{path} is not an export of runs; missing or unknown columns: {wrong}")
-            guard = _GUARDED_SINCE in names
-            return [_run(row, path, reader.line_num, guard) for row in reader]
+            is_escaped = _ESCAPED_SINCE in names
+            return [_run(row, path, reader.line_num, is_escaped) for row in reader]
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
 
 
-def _run(row: dict[str | Any, Any], path: Path, line: int, guard: bool) -> Run:
+def _run(row: dict[str | Any, Any], path: Path, line: int, is_escaped: bool) -> Run:
     try:
         if None in row:
             raise ValueError(f"there are {len(row[None])} more cells than columns")
@@ -67,7 +67,7 @@ def _run(row: dict[str | Any, Any], path: Path, line: int, guard: bool) -> Run:
         for name, text in row.items():
             if text is None:
                 raise ValueError(f"{name} is missing: the line ends before it")
-            values[name] = parse_column(name, unescape_cell(text) if guard and name in TEXT_COLUMNS else text)
+            values[name] = parse_column(name, unescape_cell(text) if is_escaped and name in TEXT_COLUMNS else text)
         run = Run(**values)
         for name in ("test", "validation") if METRICS[chosen_metric(run.metrics)].higher else ():
             if (values.get(name) or 0.0) > 1:

@@ -1,19 +1,19 @@
-"""How long a training will take, roughly, from the sizes of its data and network."""
+"""Rough estimates of training time, from the sizes of data and network."""
 
 import math
 
 from compool.data import GraphSet
 from compool.study.recipe import Recipe
 
-# Seconds per step, multiply-adds per second, and edge features per second: fitted to the times of an epoch of six data
-# sets in docs/results-details.md, on two CPU cores and on one H200. Estimates are 0.6 to 2.1 times those.
+# Seconds per step, multiply-adds per second, and edge features per second: fitted to the times per epoch on six data
+# sets in docs/results-details.md, on two CPU cores and on one H200. Estimates are 0.6 to 2.1 times the measured times.
 _CPU = (1.0e-3, 40e9, 0.8e9)
 _GPU = (0.8e-3, 15e12, 250e9)
 _GIN_LAYERS = 8  # products: two in each of its four layers
 
 
 def epoch_seconds(recipe: Recipe, graphs: GraphSet, replicas: int, device: str) -> float:
-    """The seconds that an epoch of a block of replicas takes, roughly.
+    """A rough estimate of the seconds per epoch of a block of replicas.
 
     Example:
         >>> from compool.data import communities

@@ -1,4 +1,4 @@
-"""A run of a study as a folder to take away: weights, settings, features and names of classes."""
+"""Export a run of a study to a folder: weights, settings, features and class names."""
 
 import json
 from pathlib import Path
@@ -40,18 +40,18 @@ ABOUT_RUN = (
 
 
 def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: Names = Names()) -> Path:  # noqa: B008
-    """Write the network of a run to a folder, which is made: ``network.safetensors``, ``model.json``, and
-    ``network.py`` for a network of one's own. :func:`compool.load_model` reads it.
+    """Write the network of a run to a folder: ``network.safetensors``, ``model.json``, and ``network.py`` for a
+    user-defined network. The folder is created if needed; :func:`compool.load_model` reads it.
 
     Args:
         run: the run.
         weights: what :meth:`~compool.study.Store.weights` returns for it.
         graphs: its data set.
         folder: where to write.
-        names: of the set's classes and labels, if they are known.
+        names: the names of the set's classes and labels, if known.
 
     Raises:
-        ValueError: if there are no weights, or the graphs are others than those of the run.
+        ValueError: if there are no weights, or the graphs are not those of the run.
     """
     recipe = recipe_of(run)
     named = f"{run.method} on {run.dataset}, recipe {run.recipe}, replica {run.replica}"
@@ -64,7 +64,7 @@ def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: 
             f"{named} was trained on other data named {graphs.name} (checksum {run.data_checksum}, "
             f"not {graphs.checksum}); give the same data again. A function must return the same graphs in every call"
         )
-    names = _fitting(names, graphs)
+    names = _fitting_names(names, graphs)
     about: dict[str, Any] = {
         "format": FORMAT,
         "compool": compool.__version__,
@@ -88,14 +88,14 @@ def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: 
     else:
         network = kept_network(run, weights, features(graphs, recipe.features).width, graphs.num_classes)
         nn.save_network(network, folder / WEIGHTS, **notes)
-        (folder / SOURCE).unlink(missing_ok=True)  # of an earlier export
+        (folder / SOURCE).unlink(missing_ok=True)  # from an earlier export
         about["weights_checksum"] = _checksum_of(folder / WEIGHTS)
     _write_text(folder / DESCRIPTION, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
     return folder
 
 
-def _fitting(names: Names, graphs: GraphSet) -> Names:
-    """The names of a set, without those that are not one per class or label."""
+def _fitting_names(names: Names, graphs: GraphSet) -> Names:
+    """The names of a set, without lists whose length is not the number of classes or labels."""
     known = graphs.vocabulary
     sizes = (known.num_classes, known.num_labels, known.num_edge_labels)
     return Names(*(listed if len(listed) == size else () for listed, size in zip(names, sizes, strict=True)))

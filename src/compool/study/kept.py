@@ -1,4 +1,4 @@
-"""The networks that a study keeps: finding a run, and making its network from the stored weights."""
+"""Find a run in a study, and rebuild its network from the stored weights."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ def find_run(store: Path, dataset: str, method: str, recipe: str = "", replica: 
         replica: its replica; by default any.
 
     Raises:
-        ValueError: if there is none; the message lists what there is.
+        ValueError: if there is no such run; the message lists what the study has.
     """
     runs = [run for run in Store(store).runs(curves=False) if run.status == "done"]
     wanted = f"{store} has no finished run of {method} on {dataset}"
@@ -49,13 +49,13 @@ def find_run(store: Path, dataset: str, method: str, recipe: str = "", replica: 
 
 
 def best_run(runs: Sequence[Run]) -> Run:
-    """The run with the best validation metric; of equals, that with the lowest replica."""
+    """The run with the best validation metric; if tied, the one with the lowest replica."""
     sign = 1 if METRICS[chosen_metric(runs[0].metrics)].higher else -1
     return max(runs, key=lambda run: (sign * (run.validation or 0.0), -run.replica))
 
 
 def number_ranges(numbers: Iterable[int]) -> str:
-    """Whole numbers in words, shortened to ranges.
+    """Whole numbers as text, with ranges.
 
     Example:
         >>> number_ranges([0, 1, 2, 3, 7, 9, 8, 12])
@@ -71,7 +71,7 @@ def number_ranges(numbers: Iterable[int]) -> str:
 
 
 def recipe_of(run: Run) -> Recipe:
-    """The recipe that a run was trained by."""
+    """The recipe that a run was trained with."""
     try:
         return Recipe(**IMPLIED | run.settings)
     except TypeError:
@@ -84,8 +84,8 @@ def kept_network(run: Run, weights: bytes, width: int, num_classes: int) -> "Mod
     Args:
         run: the run.
         weights: what :meth:`~compool.study.Store.weights` returned.
-        width: the features of a node.
-        num_classes: the classes of its data set.
+        width: number of features of each node.
+        num_classes: number of classes or targets.
 
     Raises:
         ValueError: if the weights are damaged, or do not fit.

@@ -1,4 +1,4 @@
-"""Logs of trainings in files: CSV and TensorBoard."""
+"""Training logs in files: CSV and TensorBoard."""
 
 import csv
 import json
@@ -14,8 +14,8 @@ from compool.study.logs import EpochLog, EpochRecord, LogWriter
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-MAX_WRITERS = 200  # of TensorBoard that are open at the same time: each has a thread and a file
-MAX_LINE = 2**16  # bytes of a line of a CSV file
+MAX_WRITERS = 200  # open TensorBoard writers at most: each has a thread and a file
+MAX_LINE = 2**16  # the most bytes of a line of a CSV file
 
 
 def require_logs(kinds: Sequence[str]) -> None:
@@ -28,11 +28,11 @@ def require_logs(kinds: Sequence[str]) -> None:
         if kind not in LOG_KINDS:
             raise ValueError(f"a log must be one of {', '.join(LOG_KINDS)}; got {kind!r}")
     if "tensorboard" in kinds and find_spec("tensorboard") is None:
-        raise ValueError("the log tensorboard needs a package: pip install 'compool[tensorboard]'")
+        raise ValueError("the tensorboard log needs a package: pip install 'compool[tensorboard]'")
 
 
 def open_logs(kinds: Sequence[str], store: Path) -> LogWriter:
-    """Logs of some kinds of :data:`LOG_KINDS`, in the folder ``STORE-logs`` beside a study's file.
+    """Open logs of the given kinds, see :data:`LOG_KINDS`, in the folder ``STORE-logs`` beside a study's file.
 
     Example:
         >>> with open_logs(["csv"], getfixture("tmp_path") / "study.sqlite") as writer:
@@ -90,14 +90,14 @@ class CSVLog:
         self.file.flush()
 
     def _require_header(self, names: list[str]) -> None:
-        """Write the header of a new file; that of an older file must be the same."""
+        """Write the header of a new file; an existing file must have the same header."""
         if not self.file.tell():
             self.writer.writerow(names)
             return
         with self.path.open(encoding="utf-8", newline="") as file:
             header = next(csv.reader(file))
         if header != names:
-            raise OSError(f"{self.path} has other columns, of another version; move it elsewhere")
+            raise OSError(f"{self.path} has other columns than this version writes; move it elsewhere")
 
     def close(self) -> None:
         """Close the file."""
@@ -126,8 +126,8 @@ class TensorBoardLog:
         if record.epoch == record.recipe.epochs:
             writer.close()
             return
-        self.writers[name] = writer  # the latest last
-        if len(self.writers) > MAX_WRITERS:  # of runs that stopped early, probably
+        self.writers[name] = writer  # most recently used last
+        if len(self.writers) > MAX_WRITERS:  # probably of runs that stopped early
             self.writers.pop(next(iter(self.writers))).close()
 
     def close(self) -> None:
@@ -148,7 +148,7 @@ def _cell(value: float | list[float]) -> str:
 
 
 def _drop_partial_line(path: Path) -> None:
-    """Remove the last line of a file if it has no end, as a process was killed in the middle of it."""
+    """Remove the last line of a file if it is incomplete, because a process was killed while writing it."""
     if path.exists():
         with path.open("rb+") as file:
             start = max(0, path.stat().st_size - MAX_LINE)

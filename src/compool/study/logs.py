@@ -1,4 +1,4 @@
-"""Logs of trainings, epoch by epoch: what a log receives."""
+"""Logs of training, epoch by epoch."""
 
 import logging
 import math
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """What was measured in one epoch of one run."""
+    """The measurements of one epoch of one run."""
 
     recipe: Recipe
     """Its data set, method and settings."""
@@ -29,8 +29,8 @@ class EpochRecord:
     epoch: int
     """From 1 to ``recipe.epochs``."""
     values: dict[str, float | list[float]]
-    """By the names of the fields of :class:`compool.replicas.trainer.Curves`: ``loss``, ``validation``, ``test`` and
-    others; ``kept`` is a list with one share per pooling layer. A metric that is not defined is NaN.
+    """By the field names of :class:`compool.replicas.trainer.Curves`: ``loss``, ``validation``, ``test`` and so on;
+    ``kept`` is a list with one share per pooling layer. A metric that is not defined is NaN.
     """
 
     @property
@@ -48,7 +48,7 @@ class EpochRecord:
 
     @property
     def scalars(self) -> dict[str, float]:
-        """The values that are finite, each a number: ``kept`` becomes ``kept/1``, ``kept/2`` and so on.
+        """The finite values, each a number: ``kept`` becomes ``kept/1``, ``kept/2`` and so on.
 
         Example:
             >>> from compool.study import recipe
@@ -65,10 +65,10 @@ class EpochRecord:
 
 
 class EpochLog(Protocol):
-    """Receives the epochs of a study; :class:`LogWriter` calls it, in the process that was started.
+    """Receives the epochs of a study; :class:`LogWriter` calls it, in the main process.
 
-    The epochs of a run come in order, those of several runs alternate. A run that has failed or stopped early has no
-    more epochs. If a training resumes from a checkpoint, the epochs since that checkpoint come again.
+    The epochs of a run arrive in order; those of several runs are interleaved. A run that has failed or stopped early
+    has no more epochs. If training resumes from a checkpoint, the epochs since that checkpoint arrive again.
     """
 
     def on_epoch(self, record: EpochRecord) -> None:
@@ -110,19 +110,19 @@ class LogWriter:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         for log in list(self.logs):
-            self._guarded(log, log.close)
+            self._call_guarded(log, log.close)
 
     def epoch(self, block: Block, epoch: int, curves: "Curves") -> None:
         """Pass an epoch of all runs of a block to the logs."""
         if self.logs:
             for record in epoch_records(block, epoch, curves):
                 for log in list(self.logs):
-                    self._guarded(log, log.on_epoch, record)
+                    self._call_guarded(log, log.on_epoch, record)
 
-    def _guarded(self, log: EpochLog, call: Callable[..., None], *arguments: EpochRecord) -> None:
+    def _call_guarded(self, log: EpochLog, call: Callable[..., None], *arguments: EpochRecord) -> None:
         try:
             call(*arguments)
-        except Exception as error:  # the training is worth more
+        except Exception as error:  # an error in a log must not stop training
             self.logs.remove(log)
             with suppress(Exception):
                 log.close()

@@ -1,4 +1,4 @@
-"""How many CPUs and how much memory this process may use: the machine's, or less in a container."""
+"""The CPUs and memory that this process may use: those of the machine, or fewer in a container."""
 
 import ctypes
 import os
@@ -9,23 +9,23 @@ UNKNOWN_MEMORY = 4 * 2**30  # bytes, where the system does not say
 
 
 def num_cpus(root: Path = Path("/")) -> int:
-    """How many CPUs this process may use: those that it is bound to, and no more than the quota of its container.
+    """The number of CPUs that this process may use: those in its affinity mask, at most the quota of its container.
 
     Args:
-        root: where the file system begins.
+        root: the root of the file system.
 
     Example:
         >>> num_cpus() >= 1
         True
     """
-    counted: int | None
+    num_usable: int | None
     if hasattr(os, "process_cpu_count"):  # Python 3.13
-        counted = os.process_cpu_count()
+        num_usable = os.process_cpu_count()
     elif hasattr(os, "sched_getaffinity"):  # Linux
-        counted = len(os.sched_getaffinity(0))
+        num_usable = len(os.sched_getaffinity(0))
     else:
-        counted = os.cpu_count()
-    return max(1, min([counted or 1, *(int(quota) for quota in _cpu_quotas(root))]))
+        num_usable = os.cpu_count()
+    return max(1, min([num_usable or 1, *(int(quota) for quota in _cpu_quotas(root))]))
 
 
 def has_gpu_driver() -> bool:
@@ -46,7 +46,7 @@ def free_memory(root: Path = Path("/")) -> int:
     """Bytes that this process may still allocate: what the machine has free, and no more than its container allows.
 
     Args:
-        root: where the file system begins.
+        root: the root of the file system.
 
     Example:
         >>> free_memory() > 0
@@ -57,10 +57,10 @@ def free_memory(root: Path = Path("/")) -> int:
 
 def _free_memory_of_machine(root: Path) -> int:
     for line in _read_text(root / "proc/meminfo").splitlines():
-        if line.startswith("MemAvailable:"):  # with what caches would give back
+        if line.startswith("MemAvailable:"):  # includes caches that can be freed
             return int(line.split()[1]) * 1024
     names = getattr(os, "sysconf_names", {})  # none on Windows
-    if "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names:  # macOS reports the memory, not how much of it is free
+    if "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names:  # macOS reports only the total memory
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     return UNKNOWN_MEMORY
 
@@ -71,7 +71,7 @@ def _cpu_quotas(root: Path) -> Iterator[float]:
         quota, _, period = _read_text(group / "cpu.max").partition(" ")  # version 2
         if not period:
             quota, period = _read_text(group / "cpu.cfs_quota_us"), _read_text(group / "cpu.cfs_period_us")
-        if quota.isdigit() and period.isdigit() and int(period) > 0:  # no limit is "max" or -1
+        if quota.isdigit() and period.isdigit() and int(period) > 0:  # "max" or -1: no limit
             yield int(quota) / int(period)
 
 
@@ -87,7 +87,7 @@ def _free_memory_of_containers(root: Path) -> Iterator[int]:
                 stat = dict(
                     line.split(" ", 1) for line in _read_text(group / "memory.stat").splitlines() if " " in line
                 )
-                reclaimable = stat.get(cache, "0")  # files that were read count as used, and are given up on demand
+                reclaimable = stat.get(cache, "0")  # cached files count as used, but are freed on demand
                 yield int(limit) - int(used) + (int(reclaimable) if reclaimable.isdigit() else 0)
 
 
@@ -102,12 +102,12 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
             mounts = [root / "sys/fs/cgroup", root / "sys/fs/cgroup/unified"]  # version 2
         parts = [part for part in path.split("/") if part not in ("", "..")]
         for mount in dict.fromkeys(mounts):
-            # In a container the path may be the one outside of it: then the folders do not exist, but the root does
+            # In a container the path may be that of the host: then only the root exists
             yield from (mount.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1))
 
 
 def _read_text(path: Path) -> str:
-    """The text of a file without the blanks around it; empty if it cannot be read."""
+    """The text of a file, stripped; empty if it cannot be read."""
     try:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError):

@@ -1,6 +1,6 @@
-"""The metrics of a study, by name: what they are called, which tasks they are for, and whether more is better.
+"""The metrics of a study, by name: their titles, their tasks, and whether higher is better.
 
-Needs no torch; :mod:`compool.study.scoring` computes them.
+Does not import torch; :mod:`compool.study.scoring` computes them.
 """
 
 from collections.abc import Mapping
@@ -10,21 +10,21 @@ _LABELS, _NUMBERS = ("classification", "multilabel"), ("regression",)
 
 
 class Metric(NamedTuple):
-    """A metric of graphs that a network was not trained on."""
+    """A metric on held-out graphs."""
 
     title: str
     tasks: tuple[str, ...]
     higher: bool = True
-    """Whether more is better."""
+    """Whether higher is better."""
 
     @property
     def scale(self) -> int:
-        """What values are multiplied by in tables: 100 for percent."""
+        """The factor of values in tables: 100 for percent."""
         return 100 if self.higher else 1
 
     @property
     def unit(self) -> str:
-        """What is written after the title of a column or axis."""
+        """The unit after the title of a column or axis."""
         return ", %" if self.higher else ""
 
     def is_better(self, value: float, other: float) -> bool:
@@ -47,7 +47,7 @@ LOSSES = {"classification": ("cross_entropy",), "multilabel": ("bce",), "regress
 
 
 def metric_of(name: str, task: str, dataset: str) -> str:
-    """The metric that picks the epoch: the task's default for ``"auto"``; a ValueError if it is not for the task.
+    """The metric that picks the epoch: the task's default for ``"auto"``; a ValueError if the task has no such metric.
 
     Example:
         >>> metric_of("auto", "regression", "ZINC"), metric_of("f1", "classification", "NCI1")
@@ -61,7 +61,7 @@ def metric_of(name: str, task: str, dataset: str) -> str:
 
 
 def loss_kind(name: str, task: str, dataset: str) -> str:
-    """The loss of a training: the task's default for ``"auto"``; a ValueError if it is not for the task.
+    """The loss of a training: the task's default for ``"auto"``; a ValueError if the task has no such loss.
 
     Example:
         >>> loss_kind("auto", "regression", "ZINC"), loss_kind("l1", "regression", "ZINC")
@@ -75,7 +75,7 @@ def loss_kind(name: str, task: str, dataset: str) -> str:
 
 
 def chosen_metric(metrics: Mapping[str, Any]) -> str:
-    """The metric of a run, by its column `metrics`; runs of older versions have accuracies.
+    """The metric of a run, from its column `metrics`; accuracy for runs of older versions.
 
     Example:
         >>> chosen_metric({}), chosen_metric({"chosen": "mae"})

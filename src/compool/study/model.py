@@ -1,4 +1,4 @@
-"""Exported networks: reading a folder that ``compool export`` wrote."""
+"""Read exported networks: folders that ``compool export`` wrote."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def load_model(folder: str | os.PathLike[str], trust: bool = False, device: str 
 
     Args:
         folder: the folder.
-        trust: execute the code of a network of somebody's own. The networks of compool need none.
+        trust: run the Python code of a user-defined network. compool's own networks come without code.
         device: where to predict: ``"cpu"`` or ``"cuda"``.
 
     Raises:
@@ -47,7 +47,7 @@ def load_model(folder: str | os.PathLike[str], trust: bool = False, device: str 
     folder = Path(folder)
     about = _read_description(folder / DESCRIPTION)
     try:
-        encoding, names, task = _described(about)
+        encoding, names, task = _parse_description(about)
         _require_weights(folder / WEIGHTS, about)
         network = _own_network(folder, about, encoding, trust) if "own" in about else nn.load_network(folder / WEIGHTS)
         _require_fit(network, encoding, names, task)
@@ -57,7 +57,7 @@ def load_model(folder: str | os.PathLike[str], trust: bool = False, device: str 
 
 
 class _DescriptionError(Exception):
-    """A description that no export writes."""
+    """An invalid description."""
 
 
 def _read_description(path: Path) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _read_description(path: Path) -> dict[str, Any]:
     return about
 
 
-def _described(about: dict[str, Any]) -> tuple[Encoding, tuple[str, ...], str]:
+def _parse_description(about: dict[str, Any]) -> tuple[Encoding, tuple[str, ...], str]:
     """The encoding, the names of classes or targets, and the task."""
     try:
         encoding = encoding_from_dict(about.get("features"))
@@ -88,12 +88,12 @@ def _described(about: dict[str, Any]) -> tuple[Encoding, tuple[str, ...], str]:
     if task not in TASKS:
         raise _DescriptionError(f"task must be one of {', '.join(TASKS)}")
     if not isinstance(run, dict) or not {"dataset", "method", "replica"} <= run.keys():
-        raise _DescriptionError("run must say data set, method and replica")
+        raise _DescriptionError("run must have a data set, method and replica")
     return encoding, tuple(names), task
 
 
 def _require_weights(path: Path, about: dict[str, Any]) -> None:
-    """The weights must be those that the description is about."""
+    """Raise a ValueError if the weights are not those of the description."""
     try:
         with safe_open(path, framework="pt") as file:
             checksum = (file.metadata() or {}).get(CHECKSUM)
@@ -115,10 +115,10 @@ def _require_fit(network: Module, encoding: Encoding, names: tuple[str, ...], ta
 
 
 def _own_network(folder: Path, about: dict[str, Any], encoding: Encoding, trust: bool) -> Module:
-    """The network of a class whose text is in the folder."""
+    """The user-defined network whose code is in the folder."""
     path, own = folder / SOURCE, about["own"]
     if not isinstance(own, dict) or not isinstance(own.get("class"), str) or not isinstance(own.get("arguments"), dict):
-        raise _DescriptionError("own must say the class and its arguments")
+        raise _DescriptionError("own must have a class and its arguments")
     if not trust:
         raise ValueError(
             f"{folder} holds Python code; read {path}, and if you trust it, allow it with --trust (trust=True)"

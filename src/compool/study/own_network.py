@@ -1,7 +1,7 @@
-"""A network of one's own: a class in a file or module, found by a reference such as ``my_networks.py:Net``.
+"""User-defined networks: a class in a file or module, given by a reference such as ``my_networks.py:Net``.
 
-The text of the file travels with blocks and is stored with runs. A class is always made from this text, so that workers
-and nodes of a cluster agree on what is trained.
+The source of the file is sent with blocks and stored with runs. A class is always created from this source, so that
+all workers and nodes of a cluster train the same network.
 """
 
 import ast
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 _FORM = "FILE.py:NAME or MODULE:NAME"
-_GIVEN = 2  # arguments of every class: in_channels and num_classes
+_GIVEN = 2  # positional arguments of every class: in_channels and num_classes
 
 
 class OwnNetworkError(RuntimeError):
-    """An error in somebody's own network or data: one line, and the part of the traceback that is in their code."""
+    """An error in the user's own network or data: one line, and the part of the traceback that is in their code."""
 
     def __init__(self, message: str, trace: str = "") -> None:
-        super().__init__(message, trace)  # both, so that workers can send it
+        super().__init__(message, trace)  # both, so that workers can pickle it
         self.trace = trace
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class OwnNetworkError(RuntimeError):
 
 
 def is_reference(method: str) -> bool:
-    """Whether a method is a class of one's own.
+    """Whether a method is a user-defined class.
 
     Example:
         >>> is_reference("my_networks.py:Net"), is_reference("gin")
@@ -47,7 +47,7 @@ def is_reference(method: str) -> bool:
 
 
 def class_name(reference: str) -> str:
-    """The name of the class of a reference, which is the method's name in stores and reports.
+    """The name of a reference's class, which is the method's name in stores and reports.
 
     Example:
         >>> class_name("package.module:Net")
@@ -57,18 +57,18 @@ def class_name(reference: str) -> str:
 
 
 def read_source(reference: str, option: str = "--method") -> str:
-    """The text of the file that a reference names. It is not executed, but the packages around a module are imported.
+    """The source of the file that a reference names. It is not executed, but the packages around a module are imported.
 
     Args:
         reference: ``FILE.py:NAME`` or ``MODULE:NAME``.
-        option: whose value it is, for messages.
+        option: the option that it was given to, for messages.
 
     Raises:
         ValueError: if the file does not exist or is not text.
     """
     location, name = _location(reference), class_name(reference)
     if not location or not name.isidentifier():
-        raise ValueError(f"{option} must be {_FORM} for one of your own, got {reference!r}")
+        raise ValueError(f"{option} must be {_FORM} for your own code, got {reference!r}")
     path = Path(location) if location.endswith(".py") else _file_of_module(location, reference, option)
     try:
         return path.read_text(encoding="utf-8")
@@ -80,7 +80,7 @@ def read_source(reference: str, option: str = "--method") -> str:
 
 
 def source_checksum(source: str) -> str:
-    """Sixteen hexadecimal digits that change with the text.
+    """Sixteen hexadecimal digits that change with the source.
 
     Example:
         >>> source_checksum("import torch")
@@ -90,11 +90,11 @@ def source_checksum(source: str) -> str:
 
 
 def load_class(reference: str, source: str) -> "type[Module]":
-    """The class of a reference, from the text of its file.
+    """The class of a reference, from the source of its file.
 
     Raises:
-        OwnNetworkError: if the text raises an error.
-        ValueError: if it has no such class, or that is not a module.
+        OwnNetworkError: if the source raises an error.
+        ValueError: if it has no such class, or the class is not a module.
     """
     from torch.nn import Module
 
@@ -109,14 +109,14 @@ def load_class(reference: str, source: str) -> "type[Module]":
 
 
 def require_arguments(reference: str, own_class: "type[Module]", arguments: Mapping[str, Any]) -> None:
-    """A class must take ``(in_channels, num_classes, **arguments)``; otherwise a ValueError lists its parameters."""
+    """Raise a ValueError if a class does not take ``(in_channels, num_classes, **arguments)``."""
     parameters = list(inspect.signature(own_class).parameters.values())
     by_name = {parameter.name: parameter for parameter in parameters[_GIVEN:]}
     kinds = {parameter.kind for parameter in parameters}
-    positional = sum(
+    num_positional = sum(
         parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) for parameter in parameters
     )
-    if positional < _GIVEN and inspect.Parameter.VAR_POSITIONAL not in kinds:
+    if num_positional < _GIVEN and inspect.Parameter.VAR_POSITIONAL not in kinds:
         raise ValueError(f"{reference} must be called as {class_name(reference)}(in_channels, num_classes, …)")
     settable = {
         name: parameter
@@ -145,15 +145,15 @@ def build(
     seed: int = 0,
     edge_dim: int | None = None,
 ) -> "Module":
-    """A network of a class, with the initial weights of a seed.
+    """Build a network of a class, with the initial weights of a seed.
 
     Args:
-        reference: where the class is.
-        source: the text of its file.
+        reference: the class, as ``FILE.py:NAME`` or ``MODULE:NAME``.
+        source: the source of its file.
         in_channels: number of features of each node.
         num_classes: number of classes or targets.
         arguments: further arguments, as JSON.
-        seed: of torch's generator.
+        seed: the seed of torch's generator.
         edge_dim: number of features of each edge, for a class that has a parameter of this name.
     """
     import torch
@@ -169,7 +169,7 @@ def build(
 
 @contextmanager
 def own_code(reference: str) -> Iterator[None]:
-    """Errors in this context are errors of the own network, but for a lack of memory."""
+    """Raise errors in this context as :class:`OwnNetworkError`, except when memory runs out."""
     try:
         yield
     except (MemoryError, OwnNetworkError):
@@ -197,7 +197,7 @@ def _file_of_module(name: str, reference: str, option: str) -> Path:
 
 
 def execute(reference: str, source: str) -> ModuleType:
-    """The module of a text. It stays in ``sys.modules``, so that its classes can be inspected."""
+    """Execute a source as a module. It stays in ``sys.modules``, so that its classes can be inspected."""
     location = _location(reference)
     name = f"compool_own_{source_checksum(source)}_{source_checksum(location)}"
     if name in sys.modules:
@@ -208,7 +208,7 @@ def execute(reference: str, source: str) -> ModuleType:
     module.__file__ = path
     if not is_file:
         module.__package__ = location.rpartition(".")[0]
-    # Tracebacks show lines as they were executed, on machines without the file, too
+    # Tracebacks show the lines that were executed, even on machines without the file
     linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
     sys.modules[name] = module
     try:
@@ -222,19 +222,19 @@ def execute(reference: str, source: str) -> ModuleType:
 
 @contextmanager
 def importable(reference: str) -> Iterator[None]:
-    """The modules beside the file of a reference can be imported, or those in this folder if it names a module."""
+    """Make modules next to the file of a reference importable, or those in this folder if it names a module."""
     location = _location(reference)
     folder = str(Path(location).absolute().parent if location.endswith(".py") else Path.cwd())
     sys.path.insert(0, folder)
     try:
         yield
     finally:
-        with suppress(ValueError):  # their code may have removed it
+        with suppress(ValueError):  # the user's code may have removed it
             sys.path.remove(folder)
 
 
 def _own_part(error: BaseException) -> str:
-    """The traceback of an error without our part; empty if all of it is ours."""
+    """The part of an error's traceback in the user's code; empty if there is none."""
     frame = error.__traceback__
     while frame is not None and not str(frame.tb_frame.f_globals.get("__name__")).startswith("compool_own_"):
         frame = frame.tb_next

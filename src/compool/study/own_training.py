@@ -1,4 +1,4 @@
-"""Networks of one's own in a study: built and tried before training, then trained one at a time or as a stack."""
+"""User-defined networks in a study: built and tried before training, then trained one at a time or as a stack."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -16,22 +16,22 @@ from compool.replicas.union import Graphs
 from compool.study.own_network import build, own_code
 from compool.study.recipe import Recipe
 
-TRIED_GRAPHS = 2  # on which a network is tried before training
+TRIED_GRAPHS = 2  # graphs to try a network on before training
 
 
 def initial_network(recipe: Recipe, source: str, graphs: GraphSet, on_device: Graphs, seed: int) -> Module:
     """The network of a recipe with the initial weights of a seed, tried on some graphs.
 
     Args:
-        recipe: of an own network.
-        source: the text of its file.
+        recipe: the recipe of a user-defined network.
+        source: the source of its file.
         graphs: the data set.
         on_device: the same, on the device of the network.
-        seed: of torch's generator.
+        seed: the seed of torch's generator.
 
     Raises:
         OwnNetworkError: if its code raises an error.
-        ValueError: if its ``forward`` takes or returns something else than it should.
+        ValueError: if its ``forward`` has the wrong parameters or returns the wrong outputs.
     """
     guard = partial(own_code, recipe.own_network)
     sizes = (on_device.width, graphs.num_classes)
@@ -49,7 +49,7 @@ def initial_network(recipe: Recipe, source: str, graphs: GraphSet, on_device: Gr
 
 
 def stackable_settings(network: Module) -> NetworkSettings | GINSettings | None:
-    """The settings of a network if many of its class can be trained as one: if it computes what
+    """The settings of a network if replicas of it can be trained as a stack: if it computes what
     :class:`compool.nn.Network` or :class:`compool.nn.GIN` does, with the same layers; otherwise None.
 
     Example:
@@ -87,7 +87,7 @@ def own_learner(
     key: Tensor,
     settings: TrainingSettings,
 ) -> SingleLearner:
-    """The learner of one own network; `key` is its replica's random key [1]."""
+    """The learner of a user-defined network; `key` is its replica's random key [1]."""
     rates: dict[str, Any] = {"fused": True, "lr": float(settings.lr), "weight_decay": float(settings.weight_decay)}
     if settings.optimizer == "sgd":
         rates["momentum"] = settings.momentum
@@ -107,6 +107,6 @@ def own_learner(
 
 
 def _outputs(graphs: GraphSet) -> tuple[int, ...]:
-    """How many numbers a network may return per graph: one per class or target; one is enough for two classes."""
+    """The allowed numbers of outputs per graph: one per class or target; one is enough for two classes."""
     is_binary = graphs.task == "classification" and graphs.num_classes == 2
     return (2, 1) if is_binary else (graphs.num_classes,)

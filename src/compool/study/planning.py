@@ -27,24 +27,24 @@ class Block:
     seed: int
     replicas: tuple[int, ...]
     folder: Path | None = None
-    """Where the data set is; None: generated, cached, or downloaded."""
+    """The folder of the data set; None: generated, cached, or downloaded."""
     device: str = "cpu"
     variants: tuple[Recipe, ...] = ()
     """The recipe of each replica, if they differ: only in settings that may differ within a training."""
     checkpoint_folder: Path | None = None
-    """Where to write checkpoints; None: an interrupted block restarts."""
+    """The folder of checkpoints; None: an interrupted block restarts."""
     epochs_done: int = field(default=0, compare=False)
-    """How many epochs its checkpoint has."""
+    """The number of epochs in its checkpoint."""
     keep_weights: bool = True
     """Whether its runs hold the weights of their best epochs."""
     own_source: str = field(default="", compare=False)
-    """The text of the file of an own network."""
+    """The source code of a user-defined network."""
     note: str = field(default="", compare=False)
-    """How replicas are trained, if that is not as usual."""
+    """How replicas are trained, if not in the usual way."""
     metric: str = field(default="accuracy", compare=False)
     """The metric that picks the epoch, for showing progress."""
     epoch_seconds: float = field(default=0.0, compare=False)
-    """A rough estimate; 0 if there is none, as for an own network."""
+    """A rough estimate; 0 if unknown, as for a user-defined network."""
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
@@ -53,7 +53,7 @@ class Block:
 
     @property
     def name(self) -> str:
-        """What is trained, in words."""
+        """A title that says what is trained."""
         return block_title(self.recipe.dataset, self.recipe.method, [recipe.name for recipe in self.recipes])
 
     @property
@@ -73,7 +73,7 @@ class Block:
         return self.recipe.files or self.recipe.dataset, self.folder
 
     def halves(self) -> tuple["Block", "Block"]:
-        """Two blocks of half the replicas."""
+        """Two blocks with half of the replicas each."""
         middle = len(self.replicas) // 2
         low, high = slice(middle), slice(middle, None)
         return tuple(  # type: ignore[return-value]
@@ -89,7 +89,7 @@ class Block:
 
 
 def block_title(dataset: str, method: str, recipes: Sequence[str]) -> str:
-    """What is trained, in words; the recipe ``fast`` is not mentioned.
+    """A title that says what is trained; the recipe ``fast`` is not mentioned.
 
     Example:
         >>> block_title("NCI1", "gin", ["fast", "fast"]), block_title("NCI1", "gin", ["a", "b"])
@@ -101,16 +101,16 @@ def block_title(dataset: str, method: str, recipes: Sequence[str]) -> str:
 
 
 class Resources(NamedTuple):
-    """What blocks are trained on."""
+    """The device, workers and memory for training blocks."""
 
     device: str
     """``"cpu"`` or ``"cuda"``."""
     workers: int
-    """How many blocks at the same time."""
+    """The number of blocks that are trained at the same time."""
     memory: int
-    """Bytes for each of them."""
+    """Bytes per worker."""
     checkpoints: bool = True
-    """Whether workers can write checkpoints beside the store: nodes of a cluster need not share a disk."""
+    """Whether workers can write checkpoints beside the store: nodes of a cluster may not share a disk."""
 
 
 def local_resources(device: str = "auto", workers: int | None = None) -> Resources:
@@ -138,13 +138,13 @@ def load_data(recipe: Recipe, folder: Path | None) -> data.GraphSet:
 
 
 def load_to_plan(recipe: Recipe, folder: Path | None) -> data.GraphSet:
-    """The data set of a recipe. If its file has a checksum, which is right, single edges are not checked again."""
+    """The data set of a recipe. If its file has a matching checksum, single edges are not checked again."""
     name = recipe.files or recipe.dataset
     return data.generate(name) if data.is_generated(name) else data.load(name, folder, "tu", check_edges=False)
 
 
 def describe_data(recipe: Recipe, graphs: data.GraphSet) -> str:
-    """What a recipe makes of its data set, in one line.
+    """Describe in one line a data set and how a recipe uses it.
 
     Example:
         >>> from compool.study import recipe
@@ -210,7 +210,7 @@ def missing_blocks(
     """Blocks of at most `size` replicas for the missing runs of replicas 0 to `num_replicas` − 1 of each recipe.
 
     Interrupted blocks come first, unchanged. The recipes may only differ in settings that may differ within a training.
-    Runs of data with another checksum do not count.
+    Runs on data with another checksum count as missing.
     """
     splits_file = splits_checksum(recipes[0])
     todo: dict[tuple[str, int], Recipe] = {}
@@ -247,20 +247,20 @@ def plan(
 ) -> list[Block]:
     """The blocks of the missing runs of `num_replicas` replicas of each recipe.
 
-    Reads the data sets and checks all settings, so that errors come first. Recipes that only differ in settings that
-    may differ within a training, such as the learning rate, share blocks: a sweep is a single training.
+    Reads the data sets and checks all settings, so that errors are raised before training. Recipes that only differ in
+    settings that may differ within a training, such as the learning rate, share blocks: a sweep is a single training.
 
     Args:
         recipes: what to train.
         num_replicas: replicas 0 to `num_replicas` − 1 of each.
         seed: the study's seed.
         store: the study's file; need not exist.
-        folder: where the data sets are.
+        folder: the folder of the data sets.
         resources: what to train on; by default, this machine.
         size: the largest number of replicas per block; by default what fits in memory, and few enough to keep all
             workers busy.
         on_data: called with a description of each data set as the recipes use it.
-        check_edges: check every edge of cached data sets again; if nothing is trained, their checksums are enough.
+        check_edges: check every edge of cached data sets again; for a dry run, their checksums are enough.
     """
     for name, value in (("replicas", num_replicas), ("block", size)):
         if value is not None and value < 1:
@@ -304,11 +304,11 @@ def plan(
             note = "many at once" if stacked else "one at a time"
         else:
             for recipe in group:
-                recipe.network_settings(features.width, graphs.num_classes, graphs.task)  # raises if they are wrong
+                recipe.network_settings(features.width, graphs.num_classes, graphs.task)  # raises if a setting is wrong
         splits(group[0], graphs, seed, range(num_replicas))
         max_replicas = group_size or min(block_size(sized, graphs, memory), -(-num_replicas * len(group) // share))
-        where = folder, device, checkpoint_folder, interrupted
-        missing = missing_blocks(opened, group, num_replicas, seed, max_replicas, *where, graphs.checksum)
+        block_options = folder, device, checkpoint_folder, interrupted
+        missing = missing_blocks(opened, group, num_replicas, seed, max_replicas, *block_options, graphs.checksum)
         for block in missing:
             seconds = 0.0 if note else epoch_seconds(sized, graphs, len(block.replicas), device)
             blocks.append(replace(block, own_source=own_source, note=note, metric=metric, epoch_seconds=seconds))
@@ -327,28 +327,28 @@ def plan(
 def _try_own_networks(
     recipes: Sequence[Recipe], graphs: data.GraphSet, features: data.Features
 ) -> tuple[str, Recipe | None]:
-    """Build the own network of each recipe and try it.
+    """Build the user-defined network of each recipe, and try it on some graphs.
 
     Returns:
-        The text of its file, and a recipe of its size if replicas can be trained together.
+        Its source code, and, if replicas can be trained together, a recipe with its layers and width.
     """
     from compool.replicas import Graphs
     from compool.study.own_network import read_source, source_checksum
     from compool.study.own_training import initial_network, stackable_settings
 
-    source, of_set = read_source(recipes[0].own_network), Graphs(graphs, features)
+    source, on_cpu = read_source(recipes[0].own_network), Graphs(graphs, features)
     if any(source_checksum(source) != recipe.own_checksum for recipe in recipes):
         raise ValueError(f"{recipes[0].own_network} has changed since the recipe was created; run the command again")
-    networks = [initial_network(recipe, source, graphs, of_set, seed=0) for recipe in recipes]
+    networks = [initial_network(recipe, source, graphs, on_cpu, seed=0) for recipe in recipes]
     settings = [stackable_settings(network) for network in networks]
-    if any(of_network is None for of_network in settings):
+    if any(network_settings is None for network_settings in settings):
         return source, None
     letters, hidden = getattr(settings[0], "layers", "GIN"), getattr(settings[0], "hidden", 1)
     return source, replace(recipes[0], layers=letters, hidden=hidden)
 
 
 def block_size(recipe: Recipe, graphs: data.GraphSet, memory: int) -> int:
-    """How many replicas fit in `memory` bytes, by a rough estimate of what a step keeps for the backward pass."""
+    """Roughly how many replicas fit in `memory` bytes, by an estimate of what a step keeps for the backward pass."""
     nodes, edges = (total / len(graphs) for total in (graphs.num_nodes, graphs.num_edges))
     width = recipe.hidden * (len(recipe.layers) + 2) * 4
     replica = recipe.batch * (nodes * width * 4 + edges * 64)

@@ -1,4 +1,4 @@
-"""A trained network with all that it needs to predict."""
+"""A trained network with everything it needs to predict."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a network predicts for G graphs."""
+    """The predictions of a network for G graphs."""
 
     task: str
     names: tuple[str, ...]
-    """Of the classes or targets."""
+    """The names of the classes or targets."""
     logits: Tensor
-    """What the network returned [G, outputs]."""
+    """The outputs of the network [G, outputs]."""
     kept: Tensor
     """The share of each graph's nodes that is left after each pooling layer [G, levels]."""
 
     @property
     def probabilities(self) -> Tensor:
-        """Of each class, or of each label [G, classes]."""
+        """The probability of each class or label [G, classes]."""
         if self.task == "regression":
             raise ValueError("a regression has no probabilities; the predicted numbers are in values")
         if self.task == "multilabel":
@@ -54,8 +54,8 @@ class Predictions:
     def classes(self) -> Tensor:
         """The class of each graph, as a number [G]."""
         if self.task != "classification":
-            where = "numbers are in values" if self.task == "regression" else "labels are in probabilities"
-            raise ValueError(f"these graphs have no class each; the predicted {where}")
+            location = "numbers are in values" if self.task == "regression" else "labels are in probabilities"
+            raise ValueError(f"these graphs have no class each; the predicted {location}")
         return (self.logits[:, 0] > 0).long() if self.logits.size(1) == 1 else self.logits.argmax(1)
 
     @property
@@ -69,19 +69,19 @@ class Predictions:
         return self.logits.size(0)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """For each graph its number, class, probabilities and kept shares; for a regression, its predicted values."""
-        what = "values" if self.task == "regression" else "probabilities"
-        predicted: Tensor = getattr(self, what)
+        """One row per graph: number, class, probabilities and kept shares; for a regression, the predicted values."""
+        key = "values" if self.task == "regression" else "probabilities"
+        predicted: Tensor = getattr(self, key)
         classes = self.classes.tolist() if self.task == "classification" else []
         for index, (numbers, kept) in enumerate(zip(predicted.tolist(), self.kept.tolist(), strict=True)):
             row: dict[str, Any] = {"graph": index}
             if classes:
                 row["class"] = self.names[classes[index]]
-            yield row | {what: dict(zip(self.names, numbers, strict=True)), "kept": kept}
+            yield row | {key: dict(zip(self.names, numbers, strict=True)), "kept": kept}
 
 
 class Model:
-    """A trained network with all that it needs to predict; :func:`compool.load_model` reads it."""
+    """A trained network with everything it needs to predict; :func:`compool.load_model` reads it."""
 
     def __init__(
         self, network: Module, encoding: Encoding, names: tuple[str, ...], task: str, about: dict[str, Any]
@@ -89,12 +89,12 @@ class Model:
         self.network = network
         """The network, in evaluation mode: a module for PyG's inputs."""
         self.encoding = encoding
-        """How graphs become features."""
+        """The encoding of graphs as features."""
         self.names = names
-        """Of the classes or targets."""
+        """The names of the classes or targets."""
         self.task = task
         self.about = about
-        """What ``model.json`` says: the run, its settings and versions."""
+        """The contents of ``model.json``: the run, its settings and versions."""
 
     def __repr__(self) -> str:
         run = self.about["run"]
@@ -114,24 +114,24 @@ class Model:
 
         Args:
             graphs: a set, whose features are made as in training; or a list of :class:`torch_geometric.data.Data` or a
-                dataset of PyG, whose ``x`` is taken as it is if it has as many columns as the network takes.
-            names: of the labels of a set: see :func:`compool.data.opening.open_graphs`.
+                PyG dataset, whose ``x`` is used unchanged if it has as many columns as the network takes.
+            names: the names of a set's labels: see :func:`compool.data.opening.open_graphs`.
             on_graphs: called with the number of graphs done, after each batch.
 
         Raises:
             ValueError: if the features do not fit; the message says which column is unknown.
         """
-        of_set, features = self._encoded(graphs, names)
+        encoded, features = self._encoded(graphs, names)
         device = next(self.network.parameters()).device
-        given = replicas.Graphs(of_set, features, device)
+        on_device = replicas.Graphs(encoded, features, device)
         logits, kept = list[Tensor](), list[Tensor]()
         is_binary = self.task == "classification" and len(self.names) == 2
         outputs = (2, 1) if is_binary else (len(self.names),)
-        with _evaluator(self.network, given, outputs, str(self.about["run"]["method"])) as evaluate:
-            for ids in torch.arange(len(of_set), device=device).split(EVALUATION_BATCH):
-                part, nodes = evaluate(ids.unsqueeze(0))
-                sizes = (given.node_ptr[ids + 1] - given.node_ptr[ids]).clamp(min=1)
-                logits.append(part.cpu())
+        with _evaluator(self.network, on_device, outputs, str(self.about["run"]["method"])) as evaluate:
+            for ids in torch.arange(len(encoded), device=device).split(EVALUATION_BATCH):
+                batch_logits, nodes = evaluate(ids.unsqueeze(0))
+                sizes = (on_device.node_ptr[ids + 1] - on_device.node_ptr[ids]).clamp(min=1)
+                logits.append(batch_logits.cpu())
                 shares = [(count / sizes).cpu() for count in nodes]
                 kept.append(torch.stack(shares, 1) if shares else torch.zeros(len(ids), 0))
                 if on_graphs is not None:
@@ -142,14 +142,14 @@ class Model:
         takes_edges = "edge_attr" in inspect.signature(self.network.forward).parameters
         if isinstance(graphs, GraphSet):
             return self.encoding.encode(graphs, names, takes_edges)
-        given = GraphSet.from_data([_without_target(graph) for graph in listed(graphs)])
-        return self.encoding.as_given(given).encode(given, names, takes_edges)
+        unlabeled = GraphSet.from_data([_without_target(graph) for graph in listed(graphs)])
+        return self.encoding.as_given(unlabeled).encode(unlabeled, names, takes_edges)
 
 
 def _without_target(graph: "Data") -> "Data":
-    """A graph with 0 as its target, which need not have one."""
+    """A copy of a graph, which need not have a target, with the target 0."""
     if not hasattr(graph, "edge_index"):
-        return graph  # an error says what it is
+        return graph  # `GraphSet.from_data` raises an error
     graph = copy(graph)
     graph.y = torch.zeros(1, dtype=torch.long)
     return graph
@@ -159,9 +159,9 @@ def _without_target(graph: "Data") -> "Data":
 def _evaluator(
     network: Module, graphs: replicas.Graphs, outputs: tuple[int, ...], name: str
 ) -> Iterator[Callable[[Tensor], tuple[Tensor, list[Tensor]]]]:
-    """A function from graphs [1, B] to their logits [B, outputs], and the nodes of each after each pooling layer [B].
+    """Yield a function from graph ids [1, B] to logits [B, outputs] and to node counts after each pooling layer [B].
 
-    Networks of compool are evaluated by the engine that trained them.
+    compool's own networks are evaluated by the engine that trained them.
     """
     nodes: list[Tensor] = []
     if stackable_settings(network) is not None:

@@ -24,7 +24,7 @@ class Progress:
         self.total = sum(len(block.replicas) * block.recipe.epochs for block in plan)
         self.epochs = {block: block.epochs_done for block in plan}
         self.done = sum(len(block.replicas) * block.epochs_done for block in plan)
-        self.first: tuple[float, int] | None = None  # when the first epoch was over, and what was done then
+        self.first: tuple[float, int] | None = None  # when the first epoch ended, and how many epochs were done
         self.last = time.monotonic()
         self.bar = rich.progress.Progress(
             rich.progress.TextColumn("{task.description}"),
@@ -60,13 +60,13 @@ class Progress:
         since, before = self.first = self.first or (now, self.done)  # the first epoch includes compilation
         if not self.console.is_terminal and now - self.last > LINE_INTERVAL and self.done > before:
             self.last = now
-            left = (now - since) * (self.total - self.done) / (self.done - before)
-            self.console.print(f"{text}, {left:.0f} s left", soft_wrap=True, highlight=False)
+            remaining = (now - since) * (self.total - self.done) / (self.done - before)
+            self.console.print(f"{text}, {remaining:.0f} s left", soft_wrap=True, highlight=False)
 
     def finished(self, runs: Sequence[Run]) -> None:
         """Report a block that was stored."""
         first = runs[0]
-        if first.settings.get("patience"):  # the epochs that were saved
+        if first.settings.get("patience"):  # the epochs that early stopping skipped
             trained = max(len(run.curves.get("loss", [])) for run in runs)
             self.done = min(self.total, self.done + len(runs) * (first.settings["epochs"] - trained))
             self.bar.update(self.task, completed=self.done)

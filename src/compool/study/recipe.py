@@ -48,12 +48,12 @@ IMPLIED: dict[str, Any] = {
     "clip": 0.0,
     "patience": 0,
 }
-"""The values of settings that a run does not mention. Checksums depend on them: they must never change.
+"""The values of settings that a stored run does not have. Checksums depend on them: they must never change.
 
 A new setting gets an entry: the value that trains as compool did before. This need not be its default.
 """
 REPLACEMENTS = {"none": "", "topk": "T", "sag": "A", "edge": "E", "random": "P"}
-"""Methods that replace ``P`` in component pooling's networks by another layer, to measure the effect of pooling.
+"""Methods that replace ``P`` in component pooling's networks with another layer, to measure the effect of pooling.
 
 ``"random"`` has ``P`` merge random edges: see :func:`_random`.
 """
@@ -66,12 +66,12 @@ _WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a n
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How a method is trained on a data set."""
+    """The settings for training a method on a data set."""
 
     method: str
     dataset: str
     name: str
-    """``"fast"``, ``"paper"`` or another that the file has."""
+    """``"fast"``, ``"paper"`` or another recipe of the file."""
     layers: str
     """The network's letters (see :class:`compool.nn.Network`), or ``"GIN"``."""
     hidden: int
@@ -111,34 +111,34 @@ class Recipe:
     merge_order: str = "score"
     """Which edges merge first with a `merge_ratio`: the highest ``"score"``, or in ``"random"`` order."""
     own_network: str = ""
-    """Where the class of a network of one's own is: see :mod:`compool.study.own_network`. Settings of the built-in
-    networks do not count then.
+    """The reference to the class of a user-defined network: see :mod:`compool.study.own_network`. Settings of the
+    built-in networks are then ignored.
     """
     own_checksum: str = ""
     """The checksum of its file."""
     arguments: str = ""
-    """Its arguments beside `in_channels` and `num_classes`, as JSON."""
+    """Its arguments besides `in_channels` and `num_classes`, as JSON."""
     metric: str = "auto"
     """The metric that picks the epoch, one of :data:`compool.study.metrics.METRICS`; ``"auto"``: by the task."""
     loss: str = "auto"
     """``"cross_entropy"``, ``"bce"``, ``"l1"`` or ``"l2"``; ``"auto"``: by the task."""
     class_weights: str = "none"
-    """``"balanced"``: every class counts as much as the others in the loss."""
+    """``"balanced"``: every class has the same weight in the loss."""
     schedule: str = "halving"
     """``"halving"``, ``"constant"``, ``"cosine"``, ``"one_cycle"``, or ``"plateau"``: halved when the validation loss
     has not fallen for `halve` epochs.
     """
     momentum: float = 0.9
-    """Of SGD."""
+    """The momentum of SGD."""
     clip: float = 0.0
-    """The largest norm of the gradient; 0: any."""
+    """The maximum norm of the gradient; 0: no clipping."""
     patience: int = 0
     """Stop after this many epochs without a better validation metric; 0: never."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             kinds, value = get_args(field.type) or (field.type,), getattr(self, field.name)
-            if value == "none" and type(None) in kinds:  # TOML has no other way to say it
+            if value == "none" and type(None) in kinds:  # TOML has no null
                 object.__setattr__(self, field.name, None)
             elif float in kinds and type(value) is int:  # so that 0 and 0.0 are the same setting
                 object.__setattr__(self, field.name, float(value))
@@ -179,7 +179,7 @@ class Recipe:
         """The settings of the network; by default, for the features and classes of the data set."""
         width, classes = in_channels or self.in_channels, num_classes or self.num_classes
         if width is None or classes is None:
-            raise ValueError(f"{self.dataset} has no recipe of its own: give in_channels and num_classes")
+            raise ValueError(f"{self.dataset} has no built-in recipe: give in_channels and num_classes")
         outputs = None if task == "classification" else classes
         if self.layers == "GIN":
             return GINSettings(width, self.hidden, classes, self.dropout, self.readout, outputs=outputs)
@@ -189,18 +189,18 @@ class Recipe:
 
     @property
     def parameters(self) -> int | None:
-        """How many parameters the network has, if features and classes are known."""
+        """The number of parameters of the network, if features and classes are known."""
         if self.own_network or self.in_channels is None or self.num_classes is None:
             return None
         return self.network_settings().num_parameters
 
     @cached_property
     def checksum(self) -> str:
-        """Sixteen hexadecimal digits that change with any setting, whatever the defaults are now.
+        """Sixteen hexadecimal digits that change with any setting, whatever the current defaults are.
 
         Settings at the values in :data:`IMPLIED` are left out, so that a new setting does not change the checksums of
-        old runs. These values never change, defaults may: a recipe with another default is another recipe. Of an own
-        network, its text counts, not where it is.
+        old runs. These values never change, defaults may: a recipe with another default is another recipe. For a
+        user-defined network, its source code counts, not its path.
         """
         given = {key: value for key, value in asdict(self).items() if key not in IMPLIED or value != IMPLIED[key]}
         given.pop("own_network", None)
@@ -208,16 +208,16 @@ class Recipe:
 
     @property
     def non_default(self) -> dict[str, Any]:
-        """Settings of training and network that are not at their defaults."""
+        """The settings of training and network that differ from their defaults."""
         about = ("files", "in_channels", "num_classes", "own_network", "own_checksum")
         return {
             key: getattr(self, key)
-            for key, usual in _DEFAULTS.items()
-            if key not in about and getattr(self, key) != usual
+            for key, default in _DEFAULTS.items()
+            if key not in about and getattr(self, key) != default
         }
 
     def uses(self, setting: str) -> bool:
-        """Whether the network has a layer that the setting is for."""
+        """Whether a setting has an effect on the recipe's network or training."""
         if setting == "momentum":
             return self.optimizer == "sgd"
         if self.own_network:
@@ -244,15 +244,15 @@ _NO_NETWORK: dict[str, Any] = {"layers": "", "hidden": 0, "readout": "", "dropou
 
 
 def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Recipe:
-    """The recipe of a method on a data set; of a set without a file, the method's default.
+    """The recipe of a method on a data set, or the method's default for a data set without a recipe.
 
     Args:
-        method: ``"component"``, ``"edgepool"`` or ``"gin"``; or component pooling's network without it, ``"none"``,
-            or with another, ``"topk"``, ``"sag"`` or ``"edge"``, or with ``"random"`` edges merged. A network of one's
-            own is ``"FILE.py:CLASS"`` or ``"MODULE:CLASS"``, and is trained as component pooling is.
+        method: ``"component"``, ``"edgepool"`` or ``"gin"``; or component pooling's network without
+            pooling, ``"none"``, with another layer, ``"topk"``, ``"sag"`` or ``"edge"``, or with ``"random"`` edges
+            merged. Your own network is ``"FILE.py:CLASS"`` or ``"MODULE:CLASS"``, trained like component pooling.
         dataset: the data set, by its name in the paper or in the TU collection.
         name: which of the file's recipes, or the path of a TOML file of settings to change in ``fast``.
-        changes: settings to change. Those of an own network that are not about training are arguments of its class.
+        changes: settings to change. For your own network, those that are not about training are arguments of its class.
 
     Example:
         >>> recipe("component", "PROTEINS").lr, recipe("component", "PROTEINS", "paper").lr
@@ -274,7 +274,7 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
 def _random(recipe: Recipe) -> Recipe:
     """The control of Mesquita et al. (2020): random edges merge until the share `merge_ratio` of the nodes is left.
 
-    Scores no longer weigh features: Eq. 3 becomes a sum, and graded weights, which end in means, become a mean.
+    Scores no longer weigh features: Eq. 3 becomes a sum, and ``graded``, which ends in means, a mean.
     """
     if recipe.merge_ratio is None:
         raise ValueError(
@@ -294,13 +294,13 @@ def _recipe(method: str, dataset: str, name: str, variant: str, changes: dict[st
     if dataset in datasets(method):
         layers.append(_read_toml(_path(method, dataset)))
     known = sorted({key for layer in layers for key, value in layer.items() if isinstance(value, dict)})
-    own, table = dict[str, Any](), name
+    from_file, table = dict[str, Any](), name
     if name.endswith(".toml"):
-        own, table, name = _read_toml(Path(name)), "fast", Path(name).stem
-        wrong = sorted(set(own) - KEYS)
-        if wrong:
-            hint = did_you_mean(wrong[0], KEYS) or f"; known settings: {', '.join(sorted(KEYS))}"
-            raise ValueError(f"{name}.toml has an unknown setting, {wrong[0]!r}{hint}")
+        from_file, table, name = _read_toml(Path(name)), "fast", Path(name).stem
+        unknown = sorted(set(from_file) - KEYS)
+        if unknown:
+            hint = did_you_mean(unknown[0], KEYS) or f"; known settings: {', '.join(sorted(KEYS))}"
+            raise ValueError(f"{name}.toml has an unknown setting, {unknown[0]!r}{hint}")
         if name in known:
             raise ValueError(f"rename {name}.toml: {name} is already the name of a built-in recipe")
     if table not in known:
@@ -313,11 +313,11 @@ def _recipe(method: str, dataset: str, name: str, variant: str, changes: dict[st
         settings |= {key: value for key, value in layer.get(table, {}).items() if not isinstance(value, dict)}
     for layer in layers:
         settings |= layer.get(table, {}).get(variant, {})
-    return Recipe(method=method, dataset=dataset, name=name, **(settings | own | changes))
+    return Recipe(method=method, dataset=dataset, name=name, **(settings | from_file | changes))
 
 
 def _own_recipe(reference: str, dataset: str, name: str, changes: dict[str, Any]) -> Recipe:
-    """The recipe of a network of one's own: data and training as in component pooling's recipe."""
+    """The recipe of a user-defined network: data and training as in component pooling's recipe."""
     source, method = own_network.read_source(reference), own_network.class_name(reference)
     if method in (*METHODS, *REPLACEMENTS):
         raise ValueError(f"rename the class of {reference}: {method} is a built-in method")
@@ -345,7 +345,7 @@ def datasets(method: str) -> list[str]:
 
 
 def recipes() -> Iterator[Recipe]:
-    """Every recipe of the package."""
+    """Every built-in recipe."""
     for method in METHODS:
         for dataset in datasets(method):
             tables = _read_toml(_path(method, "default")) | _read_toml(_path(method, dataset))

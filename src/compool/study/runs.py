@@ -12,8 +12,8 @@ from compool.study.columns import FLOAT_MAXIMA, INTEGER_RANGES, JSON_COLUMNS
 if TYPE_CHECKING:
     from torch import Tensor
 
-LOST_WORKER = "its worker was lost"  # begins the reason of a run that may succeed another time
-_NAMED = 10  # damaged runs that a warning names, at most
+LOST_WORKER = "its worker was lost"  # the start of the reason of a run that may succeed in another attempt
+_NAMED = 10  # a warning names at most this many damaged runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,45 +32,45 @@ class Run:
     status: str
     """``"done"``, or ``"failed"`` for the `reason`."""
     test: float | None
-    """The chosen metric, usually accuracy, on the test graphs, at the epoch where it was best in validation."""
+    """The chosen metric, usually accuracy, on the test graphs, at the epoch with the best validation value."""
     validation: float | None
     epoch: int | None
     kept: list[float]
     """The share of nodes kept after each pooling layer, at that epoch, on the validation graphs."""
     parameters: int
     seconds: float
-    """Of its block, divided by the replicas in it."""
+    """The time of its block, divided by the number of its replicas."""
     block: int
-    """How many replicas were trained together."""
+    """The number of replicas that were trained together."""
     device: str
     versions: dict[str, str]
     finished: str
     curves: dict[str, list[Any]]
-    """What was measured in each epoch: see :class:`compool.replicas.trainer.Curves`."""
+    """The measurements of each epoch: see :class:`compool.replicas.trainer.Curves`."""
     weights_checksum: str = ""
-    """Of the initial weights; empty if there were none, or the run is older than this field."""
+    """The checksum of the initial weights; empty if there were none, or the run is older than this field."""
     node: str = ""
     """The machine that trained it; on a cluster, Ray's name of the node and the GPU, too."""
     reason: str = ""
     """Why it failed."""
     data_checksum: str = ""
-    """Of graphs, features and labels; empty if the run is older than this field."""
+    """The checksum of graphs, features and labels; empty if the run is older than this field."""
     splits_checksum: str = ""
-    """Of the file or folder of splits; empty if splits were drawn, or the run is older than this field."""
+    """The checksum of the file or folder of splits; empty if splits were drawn, or the run is older than this field."""
     train_graphs: int = 0
-    """How many graphs its split trains on; 0 if the run is older than this field."""
+    """The number of training graphs of its split; 0 if the run is older than this field."""
     test_graphs: int = 0
-    """How many graphs its split tests on; 0 if the run is older than this field."""
+    """The number of test graphs of its split; 0 if the run is older than this field."""
     own_source: str = ""
-    """The text of the file of an own network; empty for the built-in methods."""
+    """The source code of a user-defined network; empty for the built-in methods."""
     metrics: dict[str, Any] = field(default_factory=dict)
     """The `task`, the metric that was `chosen` to pick the epoch, every metric of the task at that epoch on the
     `validation` and `test` graphs, and `details` of the test graphs, such as the confusion matrix; empty if the run
     failed or is older than this field.
     """
     weights: bytes = field(default=b"", repr=False, compare=False)
-    """The parameters and buffers of its network at the best epoch, as :func:`encode_weights` makes them; on the way to
-    the store only. Not a column: runs from a store have none, and :meth:`~compool.study.Store.weights` reads them.
+    """The parameters and buffers of its network at the best epoch, encoded by :func:`encode_weights`; only until the
+    run is stored. Not a column: runs from a store have none, and :meth:`~compool.study.Store.weights` reads them.
     """
 
 
@@ -80,7 +80,7 @@ TEXT_COLUMNS = [name for name in COLUMNS if name not in (*INTEGER_RANGES, *FLOAT
 
 
 def encode_run(run: Run) -> dict[str, Any]:
-    """A run as SQLite stores it, and its checksum."""
+    """The row of a run as SQLite stores it, with its checksum."""
     row = {name: getattr(run, name) for name in COLUMNS}  # asdict would copy all curves, which doubles the time
     row = (
         row | {name: json.dumps(row[name]) for name in JSON_COLUMNS} | {name: _real(row[name]) for name in FLOAT_MAXIMA}
@@ -96,7 +96,7 @@ def decode_run(row: Mapping[str, Any]) -> Run:
 
 
 def encode_weights(weights: "Mapping[str, Tensor]") -> bytes:
-    """The parameters and buffers of a network, by name, as a run has them: safetensors with a checksum.
+    """Encode the parameters and buffers of a network, by name, as a run stores them: safetensors with a checksum.
 
     Example:
         >>> from torch.nn import Linear
@@ -114,7 +114,7 @@ def encode_weights(weights: "Mapping[str, Tensor]") -> bytes:
 
 
 def decode_weights(weights: bytes) -> "dict[str, Tensor]":
-    """What :func:`encode_weights` encoded; a ValueError if it is damaged."""
+    """Decode what :func:`encode_weights` encoded; a ValueError if it is damaged."""
     from compool._tensors import decode_tensors
 
     return decode_tensors(weights)

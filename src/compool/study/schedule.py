@@ -18,12 +18,12 @@ RETRIES = 3  # of a block whose worker was lost
 
 
 class WorkerLost(Exception):
-    """The worker that trained a block is gone."""
+    """The worker that trained a block was lost."""
 
     def __init__(self, reason: str, node: str = "") -> None:
         super().__init__(reason)
         self.node = node
-        """Where it was, if that is known."""
+        """The node of the worker, if known."""
 
 
 def schedule(
@@ -33,7 +33,7 @@ def schedule(
     capacity: Callable[[], int],
     result: Callable[["Future[list[Run]]"], list[Run]] = Future.result,
 ) -> Generator[list[Run], None, None]:
-    """Have blocks trained elsewhere, and store each when it is finished.
+    """Have blocks trained by workers, and store each when it is finished.
 
     A block that is too large for the memory of a GPU is halved. A block whose worker is lost is retried three times,
     and then stored as failed.
@@ -43,7 +43,7 @@ def schedule(
         store: where to keep the runs.
         submit: starts a block, given the nodes where it was lost before.
         capacity: how many blocks may be trained at the same time; called whenever a block is finished.
-        result: the runs of a future that is done; raises :class:`WorkerLost` if the worker was.
+        result: the runs of a finished future; raises :class:`WorkerLost` if its worker was lost.
     """
     todo: deque[tuple[Block, tuple[WorkerLost, ...]]] = deque((block, ()) for block in blocks)
     running: dict[Future[list[Run]], tuple[Block, tuple[WorkerLost, ...]]] = {}

@@ -41,13 +41,13 @@ _TABLES = (
     ) STRICT
     """,
     "CREATE INDEX failed ON runs (dataset, method, recipe_checksum, seed) WHERE status = 'failed'",
-    # A table of its own, as listing runs should not read weights; `run` is the checksum of the run's row
+    # A separate table, so that listing runs does not read weights; `run` is the checksum of the run's row
     "CREATE TABLE weights (run TEXT PRIMARY KEY NOT NULL, tensors BLOB NOT NULL) STRICT",
 )
 
 
 def create_tables(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a new file, all or none; a ValueError if the file is not a study of this format."""
+    """Create the tables of a new file, all or none; a ValueError if the file is not a study of this format."""
     if _has_tables(connection, path):
         return
     connection.execute("BEGIN IMMEDIATE")

@@ -1,7 +1,7 @@
 """Metrics of logits, tested against scikit-learn.
 
-torchmetrics is not used: importing it takes 2 seconds, and 13 where `transformers` is installed, which is more than a
-short study trains for.
+torchmetrics is not used: importing it takes 2 seconds, and 13 where `transformers` is installed, which is longer
+than a short study trains.
 """
 
 import math
@@ -14,12 +14,12 @@ from compool.study.metrics import METRICS
 
 
 def score(name: str, task: str, logits: Tensor, y: Tensor) -> float:
-    """A metric of some graphs; NaN where it is not defined, such as the ROC AUC of graphs that are all of one class.
+    """Compute a metric; NaN if it is not defined, such as the ROC AUC of graphs of a single class.
 
     Args:
         name: one of :data:`compool.study.metrics.METRICS`.
-        task: of the data set.
-        logits: what the network returned [n, outputs].
+        task: the task of the data set.
+        logits: the outputs of the network [n, outputs].
         y: the classes [n], or the targets [n] or [n, T]; NaN for a missing label.
 
     Example:
@@ -37,15 +37,15 @@ def score(name: str, task: str, logits: Tensor, y: Tensor) -> float:
 
 
 def all_scores(task: str, logits: Tensor, y: Tensor) -> dict[str, float | None]:
-    """Every metric of a task that is defined for these graphs; None for the others."""
+    """Every metric of a task; None for metrics that are not defined for these graphs."""
     names = [name for name, metric in METRICS.items() if task in metric.tasks]
     values = {name: score(name, task, logits, y) for name in names}
     return {name: None if math.isnan(value) else round(value, 6) for name, value in values.items()}
 
 
 def details(task: str, logits: Tensor, y: Tensor) -> dict[str, Any]:
-    """Of classes, the confusion matrix (rows are true classes), precision, recall and F1; of labels, each one's ROC AUC
-    and average precision; of numbers, nothing.
+    """For classes, the confusion matrix (rows are true classes), precision, recall and F1; for labels, the ROC AUC and
+    average precision of each; for regression, nothing.
     """
     if task == "regression" or not logits.numel() or not bool(logits.isfinite().all()):
         return {}
@@ -57,9 +57,9 @@ def details(task: str, logits: Tensor, y: Tensor) -> dict[str, Any]:
 
 
 def _confusion(logits: Tensor, y: Tensor) -> Tensor:
-    """The confusion matrix, a row per true class, a column per prediction [classes, classes]."""
+    """The confusion matrix, with one row per true class and one column per predicted class [classes, classes]."""
     classes = _num_classes(logits)
-    return torch.bincount(y.long() * classes + _guess(logits), minlength=classes**2).view(classes, classes)
+    return torch.bincount(y.long() * classes + _predicted_classes(logits), minlength=classes**2).view(classes, classes)
 
 
 def _by_class(confusion: Tensor) -> dict[str, Tensor]:
@@ -97,7 +97,7 @@ def _ranked(name: str, value: Tensor, positive: Tensor) -> float:
     if name == "average_precision":
         return float((positives * positives.cumsum(0) / total.cumsum(0)).sum() / positives.sum())
     negatives = total - positives
-    above = positives.cumsum(0) - positives / 2  # of each negative; ties count half
+    above = positives.cumsum(0) - positives / 2  # positives above each negative; ties count half
     return float((negatives * above).sum() / (positives.sum() * negatives.sum()))
 
 
@@ -110,7 +110,7 @@ def _multilabel(name: str, logits: Tensor, y: Tensor) -> float:
 
 
 def _per_label(name: str, logits: Tensor, y: Tensor) -> Tensor:
-    """A metric of each label [T], over the graphs that have it; NaN where they do not have both values."""
+    """A metric of each label [T], over the graphs that have it; NaN if they do not have both values."""
     values = []
     for column in range(y.size(1)):
         known = ~y[:, column].isnan()
@@ -128,7 +128,7 @@ def _num_classes(logits: Tensor) -> int:
     return max(2, logits.size(1))
 
 
-def _guess(logits: Tensor) -> Tensor:
+def _predicted_classes(logits: Tensor) -> Tensor:
     return (logits[:, 0] > 0).long() if logits.size(1) == 1 else logits.argmax(1)
 
 

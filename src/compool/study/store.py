@@ -1,4 +1,4 @@
-"""Where finished runs are kept: one SQLite file per study."""
+"""The store of finished runs: one SQLite file per study."""
 
 import logging
 import sqlite3
@@ -14,10 +14,10 @@ from compool.study.schema import create_tables
 
 _log = logging.getLogger(__name__)
 
-_BARE = "(runs.curves = '{}' AND excluded.curves != '{}' AND runs.finished = excluded.finished)"
+_ADDS_CURVES = "(runs.curves = '{}' AND excluded.curves != '{}' AND runs.finished = excluded.finished)"
 _LOST = f"runs.status = 'failed' AND runs.reason LIKE '{LOST_WORKER}%'"
 # The same run, with a checksum of the data on one side only: older versions stored none
-_PERHAPS_THE_SAME = """
+_MAYBE_SAME_RUN = """
     runs.dataset = :dataset AND runs.method = :method AND runs.recipe_checksum = :recipe_checksum
     AND runs.seed = :seed AND runs.replica = :replica
     AND (runs.data_checksum != :data_checksum OR runs.splits_checksum != :splits_checksum)
@@ -60,13 +60,13 @@ class Store:
             raise ValueError(f"{self.path} cannot store this run ({_one_line(error)})") from None
         except sqlite3.OperationalError as error:  # disk full, no permission, locked
             raise ValueError(f"{self.path} could not be read or written ({_one_line(error)})") from None
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # names of columns need not be UTF-8, either
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # column names may not be UTF-8
             raise ValueError(f"{self.path} is damaged, or not a compool study ({_one_line(error)})") from None
 
     def add(self, runs: Iterable[Run]) -> int:
         """Store all runs or none, with their weights, and return how many are new.
 
-        A run that is stored already is kept, unless it is damaged, its worker was lost, or it is the same run without
+        A run that is already stored is kept, unless it is damaged, its worker was lost, or it is the same run without
         its curves.
         """
         runs = list(runs)
@@ -79,12 +79,12 @@ class Store:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
                     raise
                 connection.execute("ROLLBACK")
-                connection.execute("REINDEX")  # what can be read of the runs does not depend on the index
+                connection.execute("REINDEX")  # runs are read without the index
                 _log.warning("%s: the index was damaged (%s) and has been rebuilt", self.path, _one_line(error))
                 return _add(connection, rows, weights)
 
     def runs(self, datasets: Sequence[str] = (), methods: Sequence[str] = (), curves: bool = True) -> Iterator[Run]:
-        """All runs, or those of some data sets and methods, in order; without `curves`, their curves are left empty.
+        """All runs, or those of some data sets and methods, sorted; without `curves`, their curves are left empty.
 
         A run that does not match its checksum is left out, with a warning.
         """
@@ -107,7 +107,7 @@ class Store:
         # Read the table itself: the index may be damaged, too, and has no checksums
         query = f"SELECT {', '.join(STORED_COLUMNS)} FROM runs NOT INDEXED WHERE {condition}"
         with self._connection() as connection:
-            connection.text_factory = bytes  # damaged text need not be UTF-8
+            connection.text_factory = bytes  # damaged text may not be UTF-8
             rows = connection.execute(query, parameters).fetchall()
         damaged = []
         for row in map(dict, rows):
@@ -127,7 +127,7 @@ class Store:
         data_checksum: str = "",
         splits_checksum: str = "",
     ) -> set[int]:
-        """The replicas that are stored, without those whose worker was lost.
+        """The stored replicas, except those whose worker was lost.
 
         With a checksum, only those of the same data and splits, and those that were stored without a checksum.
         """
@@ -145,8 +145,8 @@ class Store:
         condition = " AND ".join(f"runs.{name} = ?" for name in names)  # not the data set's name: reports change it
         query = f"SELECT tensors FROM weights JOIN runs ON weights.run = runs.checksum WHERE {condition}"
         with self._connection() as connection:
-            found = connection.execute(query, [getattr(run, name) for name in names]).fetchone()
-        return bytes(found[0]) if found else b""
+            row = connection.execute(query, [getattr(run, name) for name in names]).fetchone()
+        return bytes(row[0]) if row else b""
 
     def splits(self, recipe_checksum: str, seed: int, data_checksum: str) -> dict[int, set[str]]:
         """The checksums of the splits of each stored replica of a recipe, on data with this checksum."""
@@ -158,7 +158,7 @@ class Store:
         return splits
 
     def num_runs_of_other_data(self, dataset: str, data_checksum: str) -> int:
-        """How many runs of a data set of this name were trained on other graphs."""
+        """The number of runs on a data set of this name with other graphs."""
         query = "SELECT count(*) FROM runs WHERE dataset = ? AND data_checksum NOT IN ('', ?)"
         with self._connection() as connection:
             (num_runs,) = connection.execute(query, (dataset, data_checksum)).fetchone()
@@ -170,12 +170,12 @@ def _add(connection: sqlite3.Connection, rows: Sequence[Mapping[str, Any]], weig
     marks = ", ".join(f":{name}" for name in STORED_COLUMNS)
     connection.execute("BEGIN IMMEDIATE")
     _remove_damaged(connection, rows)
-    connection.executemany(f"DELETE FROM runs WHERE {_LOST} AND {_PERHAPS_THE_SAME}", rows)
+    connection.executemany(f"DELETE FROM runs WHERE {_LOST} AND {_MAYBE_SAME_RUN}", rows)
     insert = f"INSERT INTO runs ({', '.join(STORED_COLUMNS)}) SELECT {marks} "
-    insert += f"WHERE NOT EXISTS (SELECT 1 FROM runs WHERE {_PERHAPS_THE_SAME})"
+    insert += f"WHERE NOT EXISTS (SELECT 1 FROM runs WHERE {_MAYBE_SAME_RUN})"
     updates = ", ".join(f"{name} = excluded.{name}" for name in STORED_COLUMNS)
     before = connection.total_changes
-    connection.executemany(f"{insert} ON CONFLICT DO UPDATE SET {updates} WHERE {_LOST} OR {_BARE}", rows)
+    connection.executemany(f"{insert} ON CONFLICT DO UPDATE SET {updates} WHERE {_LOST} OR {_ADDS_CURVES}", rows)
     num_new = connection.total_changes - before
     kept = [{**row, "tensors": tensors} for row, tensors in zip(rows, weights, strict=True) if tensors]
     connection.executemany(_ADD_WEIGHTS, kept)
@@ -197,7 +197,7 @@ def _remove_damaged(connection: sqlite3.Connection, rows: Iterable[Mapping[str, 
     connection.text_factory = text_factory
     damaged = [(row["rowid"],) for row in stored if not is_intact(row, COLUMNS)]
     if damaged:
-        connection.execute("PRAGMA writable_schema = ON")  # or a row that is not in the index cannot be deleted
+        connection.execute("PRAGMA writable_schema = ON")  # otherwise, a row that is not in the index cannot be deleted
         connection.executemany("DELETE FROM runs WHERE rowid = ?", damaged)
         connection.execute("PRAGMA writable_schema = OFF")
         connection.execute("DELETE FROM weights WHERE run NOT IN (SELECT checksum FROM runs)")

@@ -21,7 +21,7 @@ MAX_TRIALS = 100_000
 
 
 class Range(NamedTuple):
-    """Numbers to draw from, evenly or evenly in their logarithms; whole numbers if both ends are."""
+    """A range to draw from, uniformly or log-uniformly; only whole numbers if both ends are whole numbers."""
 
     low: float
     high: float
@@ -29,7 +29,7 @@ class Range(NamedTuple):
     whole: bool
 
     def draw(self, random: np.random.Generator) -> float | int:
-        """A number of the range, rounded to four digits."""
+        """Draw a number of the range, rounded to four digits."""
         low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
         if self.whole and not self.log:
             return int(random.integers(int(self.low), int(self.high) + 1))
@@ -47,18 +47,18 @@ def variants(
     seed: int = 0,
     **changes: Any,
 ) -> list[Recipe]:
-    """Recipes with changed settings, which their names mention: one for each combination of values, or `trials` random
-    ones.
+    """Recipes with changed settings, one per combination of values or `trials` random ones. Their names include the
+    changes.
 
     Args:
         method: see :func:`recipe`.
         dataset: see :func:`recipe`.
         name: see :func:`recipe`.
-        settings: each ``NAME=VALUE``, or several values with commas between, as in TOML; text needs no quotes. With
+        settings: each ``NAME=VALUE``, or several values separated by commas, as in TOML; text needs no quotes. With
             `trials` also a range, ``NAME=LOW..HIGH``, or ``NAME=log:LOW..HIGH``.
-        trials: how many combinations to draw; by default, all of them. More trials include the same first ones.
-        seed: of these draws.
-        changes: settings to change in all of them, which their names do not mention.
+        trials: how many combinations to draw; by default, all of them. More trials begin with the same ones.
+        seed: the seed of the draws.
+        changes: settings to change in all recipes; their names do not include these.
 
     Example:
         >>> [variant.name for variant in variants("gin", "NCI1", settings=["lr=0.01,0.02", "readout=mean"])]
@@ -106,14 +106,14 @@ def _draws(choices: dict[str, list[Any] | Range], trials: int, seed: int) -> lis
 
 
 def _draw(key: str, values: list[Any] | Range, seed: int, trial: int) -> Any:
-    """The value of a setting in a trial, whatever other settings are drawn."""
+    """The value of a setting in a trial, independent of the other settings that are drawn."""
     digest = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "little")
     random = np.random.default_rng([digest, seed, trial])
     return values.draw(random) if isinstance(values, Range) else values[int(random.integers(len(values)))]
 
 
 def _range(key: str, text: str) -> Range | None:
-    """The range that a text describes; None if it does not describe one."""
+    """Parse a range; None if the text is not a range."""
     match = _RANGE.fullmatch(text)
     if match is None:
         if text.startswith("log:"):
@@ -128,7 +128,7 @@ def _range(key: str, text: str) -> Range | None:
 
 
 def _value(text: str) -> Any:
-    """A number or true or false as TOML has them, or as the names of recipes do; else the text itself."""
+    """Parse a number or boolean, written as in TOML or in names of recipes; otherwise, the text itself."""
     text = text.strip()
     try:
         return tomllib.loads(f"value = {text.lower() if text in ('True', 'False') else text}")["value"]

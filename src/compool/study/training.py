@@ -43,7 +43,7 @@ def train_block(
         block: what to train.
         on_epoch: called after each epoch.
         graphs: the block's data set; by default it is loaded.
-        keep: called with the networks after the last epoch: their stack, or the one network that has no stacked form.
+        keep: called with the networks after the last epoch: their stack, or the single network if it cannot be stacked.
     """
     recipe, began = block.recipe, time.perf_counter()
     graphs = planning.load_data(recipe, block.folder) if graphs is None else graphs
@@ -75,7 +75,7 @@ def train_block(
         recipe.clip,
         recipe.patience,
     )
-    of_block = None if on_epoch is None else lambda epoch, curves: on_epoch(block, epoch, curves)
+    on_block_epoch = None if on_epoch is None else lambda epoch, curves: on_epoch(block, epoch, curves)
     device = _device_name(block.device)
     saved = None
     if block.checkpoint is not None:
@@ -86,16 +86,16 @@ def train_block(
     start, save = (saved.read(), saved.write) if saved else (None, None)
     if recipe.own_network and stackable_settings(networks[0]) is None:
         learner = own_learner(networks[0], recipe, graphs, on_device, splits, keys, settings)
-        kept: Any = learner.network
+        model: Any = learner.network
         with torch.random.fork_rng(devices=[]):
-            trained = train_learner(learner, splits, settings, of_block, start, save)
+            trained = train_learner(learner, splits, settings, on_block_epoch, start, save)
     else:
-        kept = replicas.stack(networks).to(block.device)
-        trained = train(kept, on_device, splits, keys, settings, of_block, start, save)
+        model = replicas.stack(networks).to(block.device)
+        trained = train(model, on_device, splits, keys, settings, on_block_epoch, start, save)
     seconds = time.perf_counter() - began + (saved.earlier_seconds if saved else 0.0)
     common = _common_columns(block, graphs, device, seconds / len(splits))
     if keep is not None:
-        keep(kept)
+        keep(model)
     runs, names = list[Run](), [field.name for field in fields(Curves)]
     best = {name: tensor.cpu() for name, tensor in trained.weights.items()}
     for index, (replica, split) in enumerate(zip(block.replicas, splits, strict=True)):
@@ -136,10 +136,10 @@ def _metrics(trained: Trained, index: int, split: data.Split, graphs: data.Graph
 def failed_block(block: Block, graphs: data.GraphSet, reason: str) -> list[Run]:
     """The runs of a block that could not be trained."""
     common = _common_columns(block, graphs, block.device, 0.0) | {"status": "failed", "reason": reason, "node": ""}
-    nothing: dict[str, Any] = {"test": None, "validation": None, "epoch": None, "kept": [], "curves": {}}
+    no_result: dict[str, Any] = {"test": None, "validation": None, "epoch": None, "kept": [], "curves": {}}
     splits = planning.splits(block.recipe, graphs, block.seed, block.replicas)
     return [
-        Run(replica=replica, **nothing, **_recipe_columns(recipe), **_split_columns(split), **common)
+        Run(replica=replica, **no_result, **_recipe_columns(recipe), **_split_columns(split), **common)
         for recipe, replica, split in zip(block.recipes, block.replicas, splits, strict=True)
     ]
 
@@ -179,7 +179,7 @@ def _common_columns(block: Block, graphs: data.GraphSet, device: str, seconds: f
 
 
 def _num_parameters(block: Block, graphs: data.GraphSet) -> int:
-    """How many parameters the network of a block has."""
+    """The number of parameters of the network of a block."""
     recipe, features = block.recipe, data.features(graphs, block.recipe.features)
     if not recipe.own_network:
         return recipe.network_settings(features.width, graphs.num_classes, graphs.task).num_parameters
@@ -221,7 +221,7 @@ def train_here(
 
 
 def _stream(name: str, seed: int, replica: int) -> np.ndarray:
-    """The seed of a replica's initial weights and its random key, by data set, study seed and replica only."""
+    """The seed of a replica's initial weights and its random key, from data set, study seed and replica only."""
     digest = hashlib.sha256(f"{name}, training".encode()).digest()
     words = np.random.SeedSequence([int.from_bytes(digest[:8], "little"), seed, replica])
     return words.generate_state(2, np.uint64).astype(np.int64)

@@ -25,16 +25,16 @@ from compool.study.store import Run, Store
 from compool.study.training import OnEpoch
 
 _log = logging.getLogger(__name__)
-_queue: "Queue[Any] | None" = None  # of a worker: where it sends epochs
-_loaded: tuple[tuple[str, Path | None], GraphSet] | None = None  # of a worker: the data set of its last block
+_queue: "Queue[Any] | None" = None  # in a worker: where it sends epochs
+_loaded: tuple[tuple[str, Path | None], GraphSet] | None = None  # in a worker: the data set of its last block
 
 
 def execute(
     blocks: Sequence[Block], store: Path, workers: int | None = None, on_epoch: OnEpoch | None = None
 ) -> Generator[list[Run], None, None]:
-    """Train blocks here, or on several processes, and store each when it is finished.
+    """Train blocks in this process or on several, and store each when it is finished.
 
-    First, checkpoints all of whose runs are stored are removed.
+    Checkpoints whose runs are all stored are removed first.
     """
     opened = Store(store)
     checkpoint.remove_stored(checkpoint.folder_of(store), opened)
@@ -56,8 +56,8 @@ def train_on_workers(
     """
     context = multiprocessing.get_context("spawn")
     queue: Queue[Any] = context.Queue()
-    over = threading.Event()
-    listener = threading.Thread(target=_listen, args=(queue, on_epoch, over), daemon=True)
+    stopped = threading.Event()
+    listener = threading.Thread(target=_listen, args=(queue, on_epoch, stopped), daemon=True)
     listener.start()
     threads = max(1, torch.get_num_threads() // workers)
     pool = ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(queue, threads, os.getpid()))
@@ -72,7 +72,7 @@ def train_on_workers(
         for process in list((pool._processes or {}).values()):
             process.terminate()
         pool.shutdown(cancel_futures=True)
-        over.set()  # not by a message: a worker that was terminated may hold the queue's lock for ever
+        stopped.set()  # not through the queue: a terminated worker may hold its lock forever
         listener.join(timeout=5)
 
 
@@ -80,11 +80,11 @@ def _start_worker(queue: "Queue[Any]", threads: int, parent: int) -> None:
     global _queue
     _queue = queue
     torch.set_num_threads(threads)
-    threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
 
 
-def _die_with(parent: int) -> None:
-    """End this process when its parent was killed, and nobody waits for its results."""
+def _exit_with_parent(parent: int) -> None:
+    """End this process when its parent is gone, as nobody waits for its results."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
@@ -108,16 +108,16 @@ def last_rows(curves: Curves) -> list[list[Any]]:
 
 
 def from_rows(rows: list[list[Any]]) -> Curves:
-    """Curves of one epoch."""
+    """The curves of one epoch, from :func:`last_rows`."""
     return Curves(*([torch.tensor(row) for row in curve] for curve in rows))
 
 
-def _listen(queue: "Queue[Any]", on_epoch: OnEpoch | None, over: threading.Event) -> None:
+def _listen(queue: "Queue[Any]", on_epoch: OnEpoch | None, stopped: threading.Event) -> None:
     while True:
         try:
             block, epoch, rows = queue.get(timeout=0.1)
         except Empty:
-            if over.is_set():
+            if stopped.is_set():
                 return
             continue
         try:

@@ -1,11 +1,11 @@
 "use strict";
-// Training curves: the median over runs of each method; the band only of the method that is pointed at.
+// Training curves: the median over runs of each method, and the band of the method under the pointer.
 
 function point(method) { // show the band of this method, or none
   for (const band of document.querySelectorAll("path.band")) band.classList.toggle("shown", band.dataset.method === method);
 }
 
-function choices(names, chosen, title, choose, kind) { // buttons, of which one is pressed
+function choices(names, chosen, title, choose, kind) { // buttons, one of which is pressed
   const buttons = names.map((name) => make("button", { type: "button", [kind]: name, "aria-pressed": name === chosen, onclick: () => {
     for (const one of buttons) one.setAttribute("aria-pressed", one.getAttribute(kind) === name);
     choose(name);
@@ -13,9 +13,9 @@ function choices(names, chosen, title, choose, kind) { // buttons, of which one 
   return make("div", { class: "choices" }, ...buttons);
 }
 
-function curves(place, rows) { // the rows of a data set, one per recipe
+function curves(container, rows) { // the rows of a data set, one per recipe
   const drawn = rows.filter((row) => row.results.some((one) => Object.keys(one.curves).length));
-  if (!drawn.length) { place.append(make("p", { class: "note" }, "No curves: they were left out when the runs were exported; compool runs --csv FILE --curves keeps them.")); return; }
+  if (!drawn.length) { container.append(make("p", { class: "note" }, "No curves: they were left out when the runs were exported; compool runs --csv --curves includes them.")); return; }
   const metric = drawn[0].metric.title + drawn[0].metric.unit;
   const titles = { validation: `validation ${metric}`, test: `test ${metric}`, loss: "training loss", validation_loss: "validation loss" };
   const title = (name) => titles[name] || name.replace("kept", "nodes kept, %, level").replace(/, level$/, "");
@@ -23,13 +23,13 @@ function curves(place, rows) { // the rows of a data set, one per recipe
   const names = [...new Set(drawn.flatMap((row) => row.results.flatMap((one) => Object.keys(one.curves))))].sort((a, b) => order(a) - order(b));
   let row = drawn[0], chosen = names[0];
   const area = make("div", { class: "plot", "data-label": "training curves" });
-  if (drawn.length > 1) place.append(choices(drawn.map((one) => one.recipe), row.recipe, (name) => `recipe ${name}`, (name) => { row = drawn.find((one) => one.recipe === name); redraw(); }, "data-recipe"));
-  place.append(choices(names, chosen, (name) => title(name).replace(", %", ""), (name) => { chosen = name; redraw(); }, "data-curve"), area);
+  if (drawn.length > 1) container.append(choices(drawn.map((one) => one.recipe), row.recipe, (name) => `recipe ${name}`, (name) => { row = drawn.find((one) => one.recipe === name); redraw(); }, "data-recipe"));
+  container.append(choices(names, chosen, (name) => title(name).replace(", %", ""), (name) => { chosen = name; redraw(); }, "data-curve"), area);
   const redraw = plot(area, (width) => {
     const shown = row.results.filter((one) => !hidden.has(one.method) && one.curves[chosen]);
     const flat = shown.flatMap((one) => one.curves[chosen].flat()).filter((value) => value !== null);
     const height = Math.max(240, Math.min(340, width * 0.45)), left = 44, right = width - 10, top = 26, bottom = height - 36;
-    if (!flat.length) return [40, [make("text", { x: 8, y: 24, class: "soft" }, `no curves of this kind for recipe ${row.recipe}`)]];
+    if (!flat.length) return [40, [make("text", { x: 8, y: 24, class: "soft" }, `no such curves for recipe ${row.recipe}`)]];
     const least = Math.min(...flat), most = Math.max(...flat);
     const log = chosen.endsWith("loss") && least > 0 && most > 20 * least, f = log ? Math.log10 : (value) => value;
     const pad = 0.04 * (f(most) - f(least) || 1), low = f(least) - pad, high = f(most) + pad;
@@ -42,10 +42,10 @@ function curves(place, rows) { // the rows of a data set, one per recipe
     grid.push(make("text", { x: right, y: bottom + 32, "text-anchor": "end", class: "soft axis-title" }, "epoch"));
     for (const one of shown) {
       const [under, middle, over] = one.curves[chosen];
-      const there = middle.map((value, at) => at).filter((at) => middle[at] !== null);
+      const present = middle.map((value, at) => at).filter((at) => middle[at] !== null);
       const path = (values, order) => order.map((at) => `${x(at + 1).toFixed(1)} ${y(values[at]).toFixed(1)}`).join("L");
-      bands.push(make("path", { d: `M${path(over, there)}L${path(under, [...there].reverse())}Z`, fill: colour(one.method), class: "band", "data-method": one.method }));
-      lines.push(make("path", { d: `M${path(middle, there)}`, fill: "none", stroke: colour(one.method), "stroke-width": 2, "stroke-linejoin": "round", class: "curve", "data-method": one.method }));
+      bands.push(make("path", { d: `M${path(over, present)}L${path(under, [...present].reverse())}Z`, fill: colour(one.method), class: "band", "data-method": one.method }));
+      lines.push(make("path", { d: `M${path(middle, present)}`, fill: "none", stroke: colour(one.method), "stroke-width": 2, "stroke-linejoin": "round", class: "curve", "data-method": one.method }));
     }
     const cross = make("line", { y1: top, y2: bottom, stroke: "var(--muted)", "stroke-dasharray": "3 3", visibility: "hidden" });
     const cover = make("rect", { x: left, y: top, width: right - left, height: bottom - top, fill: "transparent", class: "cover" });
@@ -54,10 +54,10 @@ function curves(place, rows) { // the rows of a data set, one per recipe
       const epoch = Math.round(1 + ((event.clientX - bounds.left) / bounds.width) * (epochs - 1));
       cross.setAttribute("x1", x(epoch)); cross.setAttribute("x2", x(epoch)); cross.setAttribute("visibility", "visible");
       const written = chosen.endsWith("loss") || (!row.metric.unit && !chosen.startsWith("kept")) ? significant : number;
-      const there = shown.filter((one) => one.curves[chosen][1][epoch - 1] != null), distance = (one) => Math.abs(y(one.curves[chosen][1][epoch - 1]) - height);
-      const nearest = there.reduce((best, one) => (best === null || distance(one) < distance(best) ? one : best), null);
+      const present = shown.filter((one) => one.curves[chosen][1][epoch - 1] != null), distance = (one) => Math.abs(y(one.curves[chosen][1][epoch - 1]) - height);
+      const nearest = present.reduce((best, one) => (best === null || distance(one) < distance(best) ? one : best), null);
       point(nearest && nearest.method);
-      return [`epoch ${epoch}, ${title(chosen)}`, ...there.map((one) => {
+      return [`epoch ${epoch}, ${title(chosen)}`, ...present.map((one) => {
         const [under, middle, over] = one.curves[chosen].map((values) => written(values[epoch - 1]));
         return `${one.method} ${middle}${one === nearest ? ` (${under} … ${over})` : ""}`;
       })].join("\n");

@@ -1,6 +1,6 @@
 "use strict";
-// One graph before and after pooling, at any threshold. Its merges, highest score first, come with the page: each makes
-// one supernode of two, which are named by their first members.
+// One graph before and after pooling, at any threshold. The page contains its merges, highest score first: each makes one
+// supernode of two, which are given by their first members.
 
 function components(count, merges, threshold) { // the supernode of each node, and the first member of each supernode
   const parent = Array.from({ length: count }, (_, node) => node), first = [], cluster = [];
@@ -14,8 +14,8 @@ function scoreColour(score) {
   return `rgb(${[154, 163, 176].map((grey, at) => Math.round(grey + (ends[at] - grey) * share)).join(" ")})`;
 }
 
-function viewer(place, graphs) {
-  let graph = graphs[0], level = graph.levels[0], threshold = level.threshold, found;
+function viewer(container, graphs) {
+  let graph = graphs[0], level = graph.levels[0], threshold = level.threshold, pooled;
   const select = make("select", { id: "graph" });
   graphs.forEach((one, at) => select.append(make("option", { value: at }, `${one.dataset}, graph ${one.index}`)));
   const levels = make("div", { class: "choices" });
@@ -25,7 +25,7 @@ function viewer(place, graphs) {
   const merging = make("p", { id: "merging", role: "status" }), probabilities = make("div", { class: "probabilities" });
   const before = make("div", { class: "plot", "data-label": "the graph" }), after = make("div", { class: "plot", "data-label": "its supernodes" });
   const [beforeTitle, afterTitle] = [make("h3", { id: "before" }), make("h3", { id: "after" })];
-  place.append(
+  container.append(
     make("div", { class: "controls" }, make("label", {}, "graph", select), levels, make("div", { class: "choices" }, reset)),
     make("div", { class: "threshold" }, make("div", {}, strip, slider), make("label", {}, output)),
     merging,
@@ -33,22 +33,22 @@ function viewer(place, graphs) {
     make("div", { class: "panels", style: "margin-top: .8rem" }, make("div", { class: "panel" }, beforeTitle, before), make("div", { class: "panel" }, afterTitle, after)),
     about, probabilities,
   );
-  const nodeColour = (k) => (found.size[k] > 1 ? `hsl(${(found.first[k] * 137.508) % 360} 60% 55%)` : "var(--alone)");
+  const nodeColour = (k) => (pooled.size[k] > 1 ? `hsl(${(pooled.first[k] * 137.508) % 360} 60% 55%)` : "var(--alone)");
   const features = (list) => list.map(([at, value]) => `x${at} = ${+value.toPrecision(3)}`).join(", ") || "all zero";
 
   function compute() {
-    found = components(level.place.length, level.merges, threshold);
-    found.size = found.first.map(() => 0);
-    for (const k of found.cluster) found.size[k]++;
-    found.weight = level.place.map(() => 0);
+    pooled = components(level.place.length, level.merges, threshold);
+    pooled.size = pooled.first.map(() => 0);
+    for (const k of pooled.cluster) pooled.size[k]++;
+    pooled.weight = level.place.map(() => 0);
     const touched = level.place.map(() => false);
-    for (const [i, j, score] of level.edges) if (score > threshold && i !== j) { found.weight[i] += score; touched[i] = touched[j] = true; }
-    found.weight = found.weight.map((weight, node) => (touched[node] ? weight : 1)); // Eq. 3
+    for (const [i, j, score] of level.edges) if (score > threshold && i !== j) { pooled.weight[i] += score; touched[i] = touched[j] = true; }
+    pooled.weight = pooled.weight.map((weight, node) => (touched[node] ? weight : 1)); // Eq. 3
     output.textContent = number(threshold, 3).replace(/0$/, "");
     slider.value = threshold;
     beforeTitle.replaceChildren(`${level.place.length} nodes`, make("span", {}, `, ${level.pairs.length} edges`));
-    afterTitle.replaceChildren(`${found.first.length} supernodes`, make("span", {}, `, ${number((100 * found.first.length) / level.place.length, 0)} % of the nodes`));
-    afterTitle.dataset.supernodes = found.first.length;
+    afterTitle.replaceChildren(`${pooled.first.length} supernodes`, make("span", {}, `, ${number((100 * pooled.first.length) / level.place.length, 0)} % of the nodes`));
+    afterTitle.dataset.supernodes = pooled.first.length;
     merging.textContent = sentence();
     for (const redraw of [redrawBefore, redrawAfter, redrawStrip]) redraw();
   }
@@ -58,12 +58,12 @@ function viewer(place, graphs) {
     if (!scores.length) return "There are no edges to merge.";
     const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
     const ratio = `${above} of ${scores.length} directed edges score above ${number(threshold, 3).replace(/0$/, "")} and merge`;
-    if (!above) { // all scores may lie at −1: no threshold is below that
+    if (!above) { // all scores may be −1, and no threshold is lower
       const highest = Math.max(...scores);
-      return `Nothing merges; highest score ${number(highest, 2)}${highest > -1 ? ": drag left to merge" : ", the lowest there is"}.`;
+      return `Nothing merges; highest score ${number(highest, 2)}${highest > -1 ? ": drag left to merge" : ", the lowest possible"}.`;
     }
     if (above === scores.length) return `Every edge merges; lowest score ${number(Math.min(...scores), 2)}: drag right to separate nodes.`;
-    return found.first.length === level.place.length - level.merges.length ? `${ratio}. Every connected part of the graph is one supernode: drag right to separate nodes.` : `${ratio}: ${plural(level.place.length - found.first.length, "node")} fewer.`;
+    return pooled.first.length === level.place.length - level.merges.length ? `${ratio}. Every connected part of the graph is one supernode: drag right to separate nodes.` : `${ratio}: ${plural(level.place.length - pooled.first.length, "node")} fewer.`;
   }
 
   function frame(width) {
@@ -72,60 +72,60 @@ function viewer(place, graphs) {
     return [high * scale + 2 * pad, ([x, y]) => [shift + pad + x * scale, pad + y * scale]];
   }
 
-  const light = (k, on) => {
-    for (const circle of place.querySelectorAll(`circle[data-supernode="${k}"]`)) {
+  const highlight = (k, on) => {
+    for (const circle of container.querySelectorAll(`circle[data-supernode="${k}"]`)) {
       circle.setAttribute("stroke", on ? "var(--ink)" : "var(--card)");
       circle.setAttribute("stroke-width", on ? 2.5 : 1);
     }
   };
-  const alive = (circle, k) => {
-    circle.addEventListener("pointerenter", () => light(k, true));
-    circle.addEventListener("pointerleave", () => light(k, false));
+  const highlightable = (circle, k) => {
+    circle.addEventListener("pointerenter", () => highlight(k, true));
+    circle.addEventListener("pointerleave", () => highlight(k, false));
     return circle;
   };
 
   const redrawBefore = plot(before, (width) => {
     const [height, at] = frame(width), marks = [];
-    for (const [i, j, there, back] of level.pairs) {
-      const merges = there > threshold || back > threshold, [x1, y1] = at(level.place[i]), [x2, y2] = at(level.place[j]);
-      const top = Math.max(there ?? -2, back ?? -2);
+    for (const [i, j, forward, backward] of level.pairs) {
+      const merges = forward > threshold || backward > threshold, [x1, y1] = at(level.place[i]), [x2, y2] = at(level.place[j]);
+      const top = Math.max(forward ?? -2, backward ?? -2);
       const line = make("line", { x1, y1, x2, y2, stroke: scoreColour(top), "stroke-width": merges ? 2.4 : 1, "stroke-opacity": merges ? 0.95 : 0.55, class: merges ? "merged" : "edge" });
-      const text = there === back ? `score ${number(there, 3)}` : [[i, j, there], [j, i, back]].filter((one) => one[2] !== null).map(([a, b, score]) => `score ${a} → ${b}: ${number(score, 3)}`).join("\n");
+      const text = forward === backward ? `score ${number(forward, 3)}` : [[i, j, forward], [j, i, backward]].filter((one) => one[2] !== null).map(([a, b, score]) => `score ${a} → ${b}: ${number(score, 3)}`).join("\n");
       marks.push(tip(line, `edge ${i} – ${j}${merges ? ", merged" : ""}\n${text}`));
     }
     const radius = Math.max(2.5, Math.min(9, 60 / Math.sqrt(level.place.length)));
     level.place.forEach((spot, node) => {
-      const [cx, cy] = at(spot), k = found.cluster[node];
+      const [cx, cy] = at(spot), k = pooled.cluster[node];
       const circle = make("circle", { cx, cy, r: radius, fill: nodeColour(k), stroke: "var(--card)", "stroke-width": 1, "data-supernode": k });
-      const weight = { merged: found.weight[node], sum: 1, mean: 1 / found.size[k] }[level.weights];
-      const weighed = weight !== undefined ? `\nweight ${number(weight, 3)}` : `\nweighed by ${level.weights === "all" ? "all its edges" : "the grades of merges"}`;
+      const weight = { merged: pooled.weight[node], sum: 1, mean: 1 / pooled.size[k] }[level.weights];
+      const weighed = weight !== undefined ? `\nweight ${number(weight, 3)}` : `\nweighted by ${level.weights === "all" ? "all its edges" : "the grades of merges"}`;
       const given = level.given ? `\ninput: ${features(level.given[node])}` : "";
-      marks.push(alive(tip(circle, `node ${node} of supernode ${k}, which has ${found.size[k]}${weighed}${given}\nfeatures: ${features(level.features[node])}`), k));
+      marks.push(highlightable(tip(circle, `node ${node} of supernode ${k}, which has ${pooled.size[k]}${weighed}${given}\nfeatures: ${features(level.features[node])}`), k));
     });
     return [height, marks];
   });
 
   const redrawAfter = plot(after, (width) => {
     const [height, at] = frame(width), marks = [];
-    const sums = found.first.map(() => [0, 0]);
-    level.place.forEach(([x, y], node) => { sums[found.cluster[node]][0] += x; sums[found.cluster[node]][1] += y; });
-    const spots = sums.map(([x, y], k) => at([x / found.size[k], y / found.size[k]])), seen = new Set();
+    const sums = pooled.first.map(() => [0, 0]);
+    level.place.forEach(([x, y], node) => { sums[pooled.cluster[node]][0] += x; sums[pooled.cluster[node]][1] += y; });
+    const spots = sums.map(([x, y], k) => at([x / pooled.size[k], y / pooled.size[k]])), seen = new Set();
     for (const [i, j] of level.pairs) {
-      const [a, b] = [found.cluster[i], found.cluster[j]].sort((one, other) => one - other);
+      const [a, b] = [pooled.cluster[i], pooled.cluster[j]].sort((one, other) => one - other);
       if (a === b || seen.has(a * level.place.length + b)) continue;
       seen.add(a * level.place.length + b);
       marks.push(make("line", { x1: spots[a][0], y1: spots[a][1], x2: spots[b][0], y2: spots[b][1], stroke: "var(--muted)", "stroke-opacity": 0.5 }));
     }
     const radius = Math.max(2.5, Math.min(9, 60 / Math.sqrt(level.place.length)));
-    found.first.map((_, k) => k).sort((a, b) => found.size[b] - found.size[a]).forEach((k) => {
-      const circle = make("circle", { cx: spots[k][0], cy: spots[k][1], r: radius * Math.sqrt(found.size[k]), fill: nodeColour(k), "fill-opacity": 0.9, stroke: "var(--card)", "stroke-width": 1, "data-supernode": k });
-      marks.push(alive(tip(circle, `supernode ${k}: ${found.size[k]} ${found.size[k] === 1 ? "node" : "nodes"}, the first is ${found.first[k]}`), k));
+    pooled.first.map((_, k) => k).sort((a, b) => pooled.size[b] - pooled.size[a]).forEach((k) => {
+      const circle = make("circle", { cx: spots[k][0], cy: spots[k][1], r: radius * Math.sqrt(pooled.size[k]), fill: nodeColour(k), "fill-opacity": 0.9, stroke: "var(--card)", "stroke-width": 1, "data-supernode": k });
+      marks.push(highlightable(tip(circle, `supernode ${k}: ${pooled.size[k]} ${pooled.size[k] === 1 ? "node" : "nodes"}, the first is ${pooled.first[k]}`), k));
     });
     return [height, marks];
   });
 
   const redrawStrip = plot(strip, (width) => {
-    const height = 104, pad = 40, bottom = height - 22, bins = 80, counts = new Array(bins).fill(0), marks = []; // pad: as the slider's margin
+    const height = 104, pad = 40, bottom = height - 22, bins = 80, counts = new Array(bins).fill(0), marks = []; // pad: equals the margin of the slider
     for (const [, , score] of level.edges) counts[Math.max(0, Math.min(bins - 1, Math.floor(((score + 1) / 2) * bins)))]++;
     const most = Math.max(...counts, 1), x = (value) => pad + ((value + 1) / 2) * (width - 2 * pad), total = level.place.length;
     const bar = (count) => bottom - (count / most) * (bottom - 18), y = (value) => bottom - (value / total) * (bottom - 18);

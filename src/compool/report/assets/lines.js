@@ -1,15 +1,15 @@
 "use strict";
 // Plots of named lines in groups: boxes of accuracies, kept shares, paired differences, parameters.
 
-const NARROW = 640; // pixels: below, panels stand one below the other
+const NARROW = 640; // pixels: below this width, panels are stacked
 
-// groups(): [{title, link, lines: [{label, ...}]}]. panels(lines): [{title, low, high, log, notes, draw}]: its axis, how many
-// pixels to keep free for text at its right, and what a line shows: draw(line, x, y, thick) returns elements.
-function linePlot(place, groups, panels, { thick = 14, gap = 6 } = {}) {
-  return plot(place, (width) => {
+// groups(): [{title, link, lines: [{label, ...}]}]. panels(lines): [{title, low, high, log, notes, draw}]: the axis, the width
+// in pixels of the text to its right, and draw(line, x, y, thick), which returns the elements of a line.
+function linePlot(container, groups, panels, { thick = 14, gap = 6 } = {}) {
+  return plot(container, (width) => {
     const shown = groups().filter((group) => group.lines.length), lines = shown.flatMap((group) => group.lines);
     const used = lines.length ? panels(lines) : [];
-    if (!used.length) return [40, [make("text", { x: 0, y: 24, class: "soft" }, place.dataset.empty || "nothing to show")]];
+    if (!used.length) return [40, [make("text", { x: 0, y: 24, class: "soft" }, container.dataset.empty || "nothing to show")]];
     const short = (text) => (text.length > 20 ? `${text.slice(0, 19)}…` : text);
     const names = Math.min(0.36 * width, 14 + 6.8 * Math.max(...lines.map((line) => short(line.label).length)));
     const beside = width >= NARROW && used.length > 1, each = beside ? (width - names + 12) / used.length : width - names;
@@ -17,8 +17,8 @@ function linePlot(place, groups, panels, { thick = 14, gap = 6 } = {}) {
     let height = 0;
     used.forEach((panel, position) => {
       const named = !beside || position === 0, left = names + (beside ? position * each : 0), right = left + each - (beside ? 34 : 14) - (panel.notes || 0);
-      const [found, bottom] = linePanel(panel, shown, { named, short, above: !beside && used.length > 1, left, right, top: beside ? 0 : height, thick, gap });
-      marks.push(...found);
+      const [elements, bottom] = linePanel(panel, shown, { named, short, above: !beside && used.length > 1, left, right, top: beside ? 0 : height, thick, gap });
+      marks.push(...elements);
       height = beside ? Math.max(height, bottom) : bottom + (position < used.length - 1 ? 22 : 0);
     });
     return [height, marks];
@@ -58,7 +58,7 @@ function linePanel(panel, groups, { named, short, above, left, right, top, thick
 const seen = (results) => results.filter((one) => !hidden.has(one.method)).map((one) => ({ ...one, label: one.method }));
 const diamond = (x, y, size) => make("path", { d: `M${x - size} ${y}L${x} ${y - size}L${x + size} ${y}L${x} ${y + size}Z`, fill: "var(--card)", stroke: "var(--ink)", "stroke-width": 1.3, class: "published" });
 
-function light(dot, run) { // the same run in every panel
+function highlight(dot, run) { // highlight the same run in every panel
   const same = () => document.querySelectorAll(`.here [data-run="${CSS.escape(run)}"]`);
   dot.setAttribute("data-run", run);
   dot.addEventListener("pointerenter", () => same().forEach((one) => one.classList.add("lit")));
@@ -73,8 +73,8 @@ function describeRun(one, [replica, value, epoch, kept], metric) {
   return `${one.title}, replica ${replica}\ntest ${metric.title} ${write(value)}${metric.unit.replace(",", "")}, epoch ${epoch}` + (kept.length ? `\nnodes kept: ${kept.map((share) => number(share)).join(" → ")} %` : "");
 }
 
-function boxes(place, groups, metric, points) { // test metric of every run, and beside it the share of nodes that each run keeps
-  linePlot(place, groups, (lines) => {
+function boxes(container, groups, metric, points) { // test metric of every run, and next to it the share of nodes that each run keeps
+  linePlot(container, groups, (lines) => {
     const all = lines.flatMap((one) => [...one.runs.map((run) => run[1]), ...(one.published ? [one.published[0]] : [])]);
     if (!all.length) return [];
     const { title, unit } = metric, least = Math.min(...all), most = Math.max(...all), pad = unit ? 2 : 0.05 * (most - least || Math.abs(most) || 1);
@@ -86,7 +86,7 @@ function boxes(place, groups, metric, points) { // test metric of every run, and
 }
 
 function box(one, x, y, thick, points, metric) {
-  const write = metric.unit ? number : significant, paint = colour(one.method), middle = y + thick / 2, found = [];
+  const write = metric.unit ? number : significant, paint = colour(one.method), middle = y + thick / 2, elements = [];
   const values = one.runs.map((run) => run[1]).sort((a, b) => a - b);
   const published = one.published ? `\npublished: ${number(one.published[0])} ± ${number(one.published[1])}` : "";
   if (values.length) {
@@ -101,15 +101,15 @@ function box(one, x, y, thick, points, metric) {
       make("line", { x1: x(q2), x2: x(q2), y1: y, y2: y + thick, stroke: paint, "stroke-width": 2.5 }),
     );
     tip(group, `${one.title}\n${values.length} ${values.length === 1 ? "run" : "runs"}: ${one.text}\nmedian ${write(q2)}, quartiles ${write(q1)} and ${write(q3)}\nfrom ${write(values[0])} to ${write(values[values.length - 1])}${published}`);
-    found.push(group);
+    elements.push(group);
     for (const run of one.runs) {
       if (!points && run[1] >= q1 - reach && run[1] <= q3 + reach) continue;
       const dot = make("circle", { cx: x(run[1]), cy: points ? y + 3 + spread(run[0]) * (thick - 6) : middle, r: points ? 2.4 : 1.8, fill: paint, "fill-opacity": 0.7, class: "run" });
-      found.push(light(tip(dot, describeRun(one, run, metric)), `${one.title} ${run[0]}`));
+      elements.push(highlight(tip(dot, describeRun(one, run, metric)), `${one.title} ${run[0]}`));
     }
   }
-  if (one.published) found.push(tip(diamond(x(one.published[0]), middle, points ? 6 : 4.5), `${one.title}${published}`));
-  return found;
+  if (one.published) elements.push(tip(diamond(x(one.published[0]), middle, points ? 6 : 4.5), `${one.title}${published}`));
+  return elements;
 }
 
 function strip(one, x, y, thick, metric) { // one dot per run and pooling layer; deeper layers lie lower
@@ -117,21 +117,21 @@ function strip(one, x, y, thick, metric) { // one dot per run and pooling layer;
   if (!levels) return [make("text", { x: x(100), y: y + thick / 2 + 4, "text-anchor": "end", class: "soft" }, "no pooling")];
   const all = one.runs.filter((run) => run[3].length && run[3][run[3].length - 1] >= 99.95).length;
   const ground = make("rect", { x: x(0), y, width: x(100) - x(0), height: thick, fill: "var(--soft)", "fill-opacity": 0.6 });
-  const found = [tip(ground, `${one.title}\n${all} of ${one.runs.length} runs keep every node${levels > 1 ? "\nupper dots: after the first pooling layer; lower dots: after deeper ones" : ""}`)];
+  const elements = [tip(ground, `${one.title}\n${all} of ${one.runs.length} runs keep every node${levels > 1 ? "\nupper dots: after the first pooling layer; lower dots: after deeper ones" : ""}`)];
   for (const run of one.runs) run[3].forEach((share, level) => {
     const dot = make("circle", { cx: x(share), cy: y + level * high + 2 + spread(run[0]) * (high - 4), r: high < 10 ? 1.6 : 2.2, fill: paint, "fill-opacity": 0.6, class: "kept" });
-    found.push(light(tip(dot, describeRun(one, run, metric)), `${one.title} ${run[0]}`));
+    elements.push(highlight(tip(dot, describeRun(one, run, metric)), `${one.title} ${run[0]}`));
   });
-  return found;
+  return elements;
 }
 
-function forest(place, groups, metric) { // component pooling less another method on the same splits, with the corrected interval
+function forest(container, groups, metric) { // component pooling minus another method on the same splits, with the corrected interval
   const write = (value) => `${value > 0 ? "+" : ""}${metric.unit ? number(value) : significant(value)}`;
   const describe = (one) => `${write(one.difference)} (${write(one.low)} … ${write(one.high)})`;
-  linePlot(place, groups, (lines) => {
-    const ends = lines.flatMap((one) => [Math.abs(one.low), Math.abs(one.high)]).sort((a, b) => a - b), far = 2.5 * quantile(ends, 0.9); // few large differences must not squeeze the others
+  linePlot(container, groups, (lines) => {
+    const ends = lines.flatMap((one) => [Math.abs(one.low), Math.abs(one.high)]).sort((a, b) => a - b), far = 2.5 * quantile(ends, 0.9); // a few large differences must not compress the others
     const low = Math.max(-far, Math.min(0, ...lines.map((one) => one.low))), high = Math.min(far, Math.max(0, ...lines.map((one) => one.high)));
-    const pad = 0.04 * (high - low || 1), notes = place.clientWidth >= NARROW ? 150 : 0, side = metric.higher ? "right" : "left";
+    const pad = 0.04 * (high - low || 1), notes = container.clientWidth >= NARROW ? 150 : 0, side = metric.higher ? "right" : "left";
     return [{ title: `difference${metric.unit ? " in points" : ""}; ${side} of 0: component is better`, low: low - pad, high: high + pad, zero: 0, signed: true, notes, draw: (one, x, y, thick) => {
       const middle = y + thick / 2, paint = colour(one.method), apart = one.low > 0 || one.high < 0;
       const at = (value) => x(Math.max(low - pad, Math.min(high + pad, value))), arrow = (value, step) => make("path", { d: `M${at(value) - step} ${middle - 4}l${step} 4l${-step} 4`, fill: "none", stroke: paint, "stroke-width": 2, class: "beyond" });
@@ -148,8 +148,8 @@ function forest(place, groups, metric) { // component pooling less another metho
   });
 }
 
-function bars(place, groups) { // parameters, on a logarithmic axis
-  linePlot(place, groups, (lines) => {
+function bars(container, groups) { // parameters, on a logarithmic axis
+  linePlot(container, groups, (lines) => {
     const all = lines.flatMap((one) => [one.parameters, ...(one.publishedParameters ? [one.publishedParameters] : [])]).filter((count) => count > 0);
     if (!all.length) return [];
     const low = 10 ** Math.floor(Math.log10(Math.min(...all)) - 0.2);

@@ -1,9 +1,9 @@
 "use strict";
-// Small plots as SVG, redrawn when their place changes its width. Text is always set as text, never as markup.
+// Plots as SVG, redrawn when the width of their container changes. Text is always inserted as text, never as markup.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const hidden = new Set(); // methods that the legends switched off
-const redraws = []; // what to call when that changes
+const hidden = new Set(); // methods that are hidden in the legends
+const redraws = []; // called when `hidden` changes
 
 function make(name, attributes = {}, ...children) {
   const svg = ["svg", "a", "g", "line", "path", "rect", "circle", "text"].includes(name);
@@ -19,7 +19,7 @@ function make(name, attributes = {}, ...children) {
 
 const colour = (method) => data.colours[method];
 const number = (value, digits = 1) => value.toFixed(digits).replace("-", "−");
-const significant = (value) => `${+value.toPrecision(4)}`.replace("-", "−"); // as many digits as the data have
+const significant = (value) => `${+value.toPrecision(4)}`.replace("-", "−"); // as many digits as the data
 
 function tip(element, text) {
   const box = document.getElementById("tip");
@@ -41,24 +41,24 @@ function ticks(low, high, wanted) {
   if (!(high > low)) return [low];
   const rough = (high - low) / wanted, power = 10 ** Math.floor(Math.log10(rough));
   const step = power * ([1, 2, 2.5, 5].find((factor) => factor * power >= rough) || 10);
-  const found = [];
-  for (let at = Math.ceil(low / step - 1e-9); at * step <= high + 1e-9 * step; at++) found.push(+(at * step).toPrecision(12));
-  return found;
+  const values = [];
+  for (let at = Math.ceil(low / step - 1e-9); at * step <= high + 1e-9 * step; at++) values.push(+(at * step).toPrecision(12));
+  return values;
 }
 
-function plot(place, draw) { // draw(width) returns [height, elements]
+function plot(container, draw) { // draw(width) returns [height, elements]
   let width = 0;
   const redraw = () => {
     if (width < 50) return;
     const [height, elements] = draw(width);
-    const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": place.dataset.label || "plot" });
+    const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": container.dataset.label || "plot" });
     svg.append(...elements);
-    place.replaceChildren(svg);
+    container.replaceChildren(svg);
   };
   new ResizeObserver(([entry]) => {
     const now = Math.round(entry.contentRect.width);
     if (now !== width) { width = now; redraw(); }
-  }).observe(place);
+  }).observe(container);
   redraws.push(redraw);
   return redraw;
 }

@@ -1,10 +1,10 @@
 "use strict";
-// How a sweep responds to each of its settings.
+// The response of a sweep to each of its settings.
 
-function responses(place, sweep) { // one panel per setting: validation metric against its value; the first point is the best
+function responses(container, sweep) { // one panel per setting: validation metric against its value; the first point is the best
   for (const [key, means] of Object.entries(sweep.means)) {
     const area = make("div", { class: "plot", "data-label": `response to ${key}`, "data-setting": key });
-    place.append(area);
+    container.append(area);
     plot(area, (width) => {
       const values = means.map(([value]) => value), numeric = values.every((value) => typeof value === "number");
       const log = numeric && Math.min(...values) > 0 && Math.max(...values) >= 20 * Math.min(...values);
