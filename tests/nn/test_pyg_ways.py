@@ -148,7 +148,7 @@ INSTEAD = "use torch.compile or torch.export instead"
 @pytest.mark.parametrize("name", LAYERS)
 def test_what_is_refused_in_a_sentence(name: str) -> None:
     layer = LAYERS[name]()
-    scripted = "ComponentPooling" if name == "ComponentUNet" else name
+    scripted = "MeanComponentPooling" if name == "ComponentUNet" else name
     with pytest.raises(NotImplementedError, match=f"torch.jit.script does not support {scripted}; {INSTEAD}"):
         torch.jit.script(layer)
     with pytest.raises(NotImplementedError, match=f"torch.jit.script does not support {scripted}; {INSTEAD}"):

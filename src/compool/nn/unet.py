@@ -62,7 +62,7 @@ class ComponentUNet(torch.nn.Module):
         joined = hidden_channels * (2 if skip == "cat" else 1)
         up = [hidden_channels] * (depth - 1) + [out_channels]
         self.down = torch.nn.ModuleList(conv(width, hidden_channels) for width in down)
-        self.pools = torch.nn.ModuleList(_MeanComponentPooling(hidden_channels, **pooling) for _ in range(depth))
+        self.pools = torch.nn.ModuleList(MeanComponentPooling(hidden_channels, **pooling) for _ in range(depth))
         self.up = torch.nn.ModuleList(conv(joined, width) for width in up)
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Tensor:
@@ -93,7 +93,10 @@ class ComponentUNet(torch.nn.Module):
         return F.dropout(conv(x, edge_index).relu(), self.dropout, self.training)
 
 
-class _MeanComponentPooling(ComponentPooling):
-    """Divides sums by the number of members: those of large supernodes would drown out what the skip adds to them."""
+class MeanComponentPooling(ComponentPooling):
+    """Component pooling that divides each sum by the number of members.
+
+    Sums over large supernodes would drown out what the skip connection adds to them.
+    """
 
     _per_member = True
