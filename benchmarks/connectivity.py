@@ -189,7 +189,7 @@ def train(method: str, graphs: GraphSet, folds: int, epochs: int, device: str, o
                 tensor.zero_()
         run_step = Captured(step, training[:, :BATCH], [*weights, *moments])
         run_correct = Captured(stack.correct, evaluated)
-    best, tested, picked = torch.full((folds,), -1.0, device=device), torch.zeros(folds, device=device), None
+    best, tested = torch.full((folds,), -1.0, device=device), torch.zeros(folds, device=device)
     picked = [weight.detach().clone() for weight in weights]
     for _ in range(epochs):
         order = torch.rand(training.shape, device=device).argsort(1)

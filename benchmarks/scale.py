@@ -247,10 +247,6 @@ def store_times(opened: Store, recipes: Sequence[study.Recipe], each: int) -> di
 
     found = {}
     for size in (1, 10, 100):
-        made = [
-            [template(Block(recipe, 1 + turn, tuple(range(size))), replica) for replica in range(size)]
-            for turn in range(11)
-        ]
         some = Block(recipe, 0, tuple(range(size)))
         made = [[replace(template(some, at), seed=100 * size + turn) for at in some.replicas] for turn in range(11)]
         found[f"add a block of {size}"] = times(lambda turn, made=made: opened.add(made[turn]))  # type: ignore[misc]

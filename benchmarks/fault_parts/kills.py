@@ -24,7 +24,7 @@ Key = tuple[str, int]
 def plan(store: Path) -> list[study.Block]:
     """The blocks that a study lacks."""
     recipes = [studies.recipe(method, epochs=EPOCHS) for method in ("component", "gin")]
-    return study.plan(recipes, REPLICAS, 0, store, device="cpu", size=BLOCK)
+    return study.plan(recipes, REPLICAS, 0, store, resources=study.local_resources("cpu"), size=BLOCK)
 
 
 def run_to_end(store: Path) -> None:
