@@ -32,8 +32,28 @@ def test_levels_are_what_the_layers_did(graphs: data.GraphSet) -> None:
     assert first.edge_score.tolist() == out.edge_score.tolist()
     assert second.edge_index.tolist() == out.edge_index.tolist()
     assert len(second.cluster) == first.num_supernodes == out.x.size(0)
-    assert shown.guess == int(network(graphs[4].x, graphs[4].edge_index).argmax())
+    guess = int(network(graphs[4].x, graphs[4].edge_index).argmax())
+    assert shown.verdict == f"true class 1, predicted {guess} ({'correct' if guess == 1 else 'wrong'})"
     assert (shown.label, shown.index, shown.dataset) == (1, 4, "communities")
+
+
+def test_numbers_and_labels_are_shown_beside_what_is_predicted() -> None:
+    numbers, labels = data.community_count(6), data.community_labels(6)
+    network = nn.Network("PCL", numbers[0].num_features, 8, 2, outputs=1)
+    predicted = network.eval()(numbers[2].x, numbers[2].edge_index).item()
+    shown = inspect_graph(network, numbers, 2)
+    assert shown.verdict == f"target {float(numbers.y[2]):.4g}; predicted {predicted:.4g}"
+    assert (shown.label, shown.probabilities) == (None, ())
+    num_labels = labels[0].y.numel()
+    network = nn.Network("PCL", labels[0].num_features, 8, num_labels, outputs=num_labels)
+    true = ", ".join(str(label) for label in range(num_labels) if labels[3].y.flatten()[label] == 1)
+    assert inspect_graph(network, labels, 3).verdict.startswith(f"true labels {true or 'none'}; predicted ")
+
+
+def test_the_result_of_a_regression_is_not_a_percentage() -> None:
+    run = replace(example(0), test=0.5, metrics={"chosen": "mae", "task": "regression"})
+    about = networks.describe_network(run, "0.51")
+    assert "(best validation mean absolute error), test mean absolute error 0.5; trained again, 0.51." in about
 
 
 @pytest.mark.parametrize("threshold", [-1.0, -0.1, 0.0, 0.3, 1.0])

@@ -46,27 +46,21 @@ class Level:
 
 @dataclass(frozen=True)
 class InspectedGraph:
-    """A graph, level by level, and the class that a network predicts for it."""
+    """A graph, level by level, and what a network predicts for it."""
 
     dataset: str
     index: int
-    label: int
-    """The class of the graph."""
-    guess: int
-    """The class that the network predicts."""
+    verdict: str
+    """What the network predicts, beside the target, in words."""
     given: Tensor
     """The features of the graph's nodes [N, F]."""
     levels: tuple[Level, ...]
     about: str
     """A description of the network."""
+    label: int | None = None
+    """The class of the graph; None for other tasks."""
     probabilities: tuple[float, ...] = ()
     """The predicted probability of each class; empty for other tasks."""
-
-    @property
-    def verdict(self) -> str:
-        """The true and the predicted class, in words."""
-        is_right = "correct" if self.label == self.guess else "wrong"
-        return f"true class {self.label}, predicted {self.guess} ({is_right})"
 
 
 def inspect_graph(
@@ -139,9 +133,41 @@ def inspect_graph(
         level = Level(x_in, edge_index, out.edge_score, out.cluster, position, limit, weights)
         levels.append(level if math.isfinite(limit) else replace(level, threshold=_threshold_of(level)))
         position = centres(position, out.cluster)
-    guess = int(logits.argmax()) if logits.numel() > 1 else int(logits.item() > 0)
-    probabilities = _probabilities(logits) if graphs.task == "classification" else ()
-    return InspectedGraph(graphs.name, index, int(graph.y), guess, x, tuple(levels), about, probabilities)
+    verdict = describe_prediction(graphs.task, torch.as_tensor(graph.y), logits)
+    inspected = InspectedGraph(graphs.name, index, verdict, x, tuple(levels), about)
+    if graphs.task != "classification":
+        return inspected
+    return replace(inspected, label=int(graph.y), probabilities=_probabilities(logits))
+
+
+def describe_prediction(task: str, target: Tensor, logits: Tensor) -> str:
+    """What a network predicts for a graph, beside its target, in words.
+
+    Example:
+        >>> describe_prediction("classification", torch.tensor([1]), torch.tensor([-0.3]))
+        'true class 1, predicted 0 (wrong)'
+        >>> describe_prediction("regression", torch.tensor([1.25, float("nan")]), torch.tensor([1.5, 0.0]))
+        'target 1.25, unknown; predicted 1.5, 0'
+        >>> describe_prediction("multilabel", torch.tensor([1.0, 0.0, float("nan")]), torch.tensor([2.0, 1.0, -1.0]))
+        'true labels 0; predicted 0, 1; unknown 2'
+    """
+    if task == "classification":
+        label, guess = int(target), int(logits.argmax()) if logits.numel() > 1 else int(logits.item() > 0)
+        return f"true class {label}, predicted {guess} ({'correct' if label == guess else 'wrong'})"
+    targets, values = target.flatten().tolist(), logits.flatten().tolist()
+    if task == "regression":
+        known = ", ".join("unknown" if math.isnan(value) else f"{value:.4g}" for value in targets)
+        return f"target {known}; predicted {', '.join(f'{value:.4g}' for value in values)}"
+    columns = range(len(targets))
+    true, predicted, unknown = (
+        ", ".join(str(column) for column in columns if holds(column)) or "none"
+        for holds in (
+            lambda column: targets[column] == 1,
+            lambda column: values[column] > 0,
+            lambda column: math.isnan(targets[column]),
+        )
+    )
+    return f"true labels {true}; predicted {predicted}" + ("" if unknown == "none" else f"; unknown {unknown}")
 
 
 def _probabilities(logits: Tensor) -> tuple[float, ...]:

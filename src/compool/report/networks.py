@@ -14,6 +14,7 @@ from compool.report.levels import InspectedGraph, inspect_graph
 from compool.report.results import OURS, Study
 from compool.study import planning, training
 from compool.study.kept import best_run, find_run, kept_network, number_ranges, recipe_of
+from compool.study.metrics import METRICS, chosen_metric, format_mean
 from compool.study.planning import Block
 from compool.study.recipe import Recipe, recipe
 from compool.study.store import Run, Store
@@ -89,12 +90,18 @@ def _matching_features(graphs: data.GraphSet, chosen: Recipe, width: int | None)
 
 
 def describe_network(run: Run, test: str = "") -> str:
-    """Describe the network of a run; `test` is its accuracy after retraining, if it was retrained."""
-    retrained = f"; trained again, {test}" if test else ""
+    """Describe the network of a run; `test` is its result after retraining, if it was retrained."""
+    retrained, metric = f"; trained again, {test}" if test else "", METRICS[chosen_metric(run.metrics)]
     return (
         f"Network: {run.method}, recipe {run.recipe}, seed {run.seed}, replica {run.replica}, at epoch {run.epoch} "
-        f"(best validation accuracy), test accuracy {run.test or 0:.1%}{retrained}."
+        f"(best validation {metric.title}), test {metric.title} {_formatted(run, run.test)}{retrained}."
     )
+
+
+def _formatted(run: Run, value: float | None) -> str:
+    """A result of a run, as its metric is shown."""
+    metric = METRICS[chosen_metric(run.metrics)]
+    return format_mean(metric, value or 0.0) + ("%" if metric.higher else "")
 
 
 def model_path(store: Path, run: Run) -> Path:
@@ -174,7 +181,7 @@ def require_same_data(run: Run, graphs: data.GraphSet) -> None:
 def retrain(
     run: Run, graphs: data.GraphSet, folder: Path | None, on_epoch: OnEpoch | None = None
 ) -> tuple[torch.nn.Module, str]:
-    """Retrain a run up to the epoch of its best validation accuracy. Returns the network and its test accuracy.
+    """Retrain a run up to the epoch of its best validation metric. Returns the network and its test result.
 
     Split, initial weights, orders and dropout are those of the run. In blocks of other sizes, sums are rounded
     differently, so that the network is not bitwise equal; its accuracy shows how close it is.
@@ -184,4 +191,4 @@ def retrain(
     kept: list[Any] = []
     recipe = replace(recipe_of(run), epochs=run.epoch)
     (retrained,) = training.train_block(Block(recipe, run.seed, (run.replica,), folder), on_epoch, graphs, kept.append)
-    return kept[0].single(0), f"{retrained.curves['test'][-1] or 0:.1%}"
+    return kept[0].single(0), _formatted(run, retrained.curves["test"][-1])

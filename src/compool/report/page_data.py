@@ -160,7 +160,7 @@ def _graph_data(graph: InspectedGraph) -> dict[str, Any]:
         "dataset": graph.dataset,
         "index": graph.index,
         "label": graph.label,
-        "guess": graph.guess,
+        "verdict": graph.verdict,
         "probabilities": [float(f"{share:.4g}") for share in graph.probabilities],
         "about": graph.about,
         "levels": levels,

@@ -27,10 +27,6 @@ class Metric(NamedTuple):
         """The unit after the title of a column or axis."""
         return ", %" if self.higher else ""
 
-    def is_better(self, value: float, other: float) -> bool:
-        """Whether a value is better than another."""
-        return value > other if self.higher else value < other
-
 
 METRICS = {
     "accuracy": Metric("accuracy", _LABELS),

@@ -180,8 +180,7 @@ function viewer(container, graphs) {
       }
       one.pairs = [...pairs.values()];
     }
-    const right = graph.label === graph.guess ? "correct" : "wrong";
-    about.textContent = `Graph ${graph.index} of ${graph.dataset}: true class ${graph.label}, predicted ${graph.guess} (${right}). ${graph.about}` + (graph.levels.length > 1 ? " Deeper levels start from what the network's own threshold leaves." : "");
+    about.textContent = `Graph ${graph.index} of ${graph.dataset}: ${graph.verdict}. ${graph.about}` + (graph.levels.length > 1 ? " Deeper levels start from what the network's own threshold leaves." : "");
     const likeliest = graph.probabilities.map((share, at) => [share, at]).sort((a, b) => b[0] - a[0]).slice(0, 8).sort((a, b) => a[1] - b[1]);
     probabilities.replaceChildren(...likeliest.flatMap(([share, at]) => [
       make("span", {}, `class ${at}${at === graph.label ? " (true)" : ""}`), make("i", { style: `width: ${100 * share}%` }), make("span", { "data-class": at }, `${number(100 * share)} %`),
