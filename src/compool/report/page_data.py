@@ -147,7 +147,7 @@ def _graph_data(graph: InspectedGraph) -> dict[str, Any]:
         merges = zip(*level.hierarchy.merges().tolist(), _digits(level.hierarchy.score), strict=True)
         levels.append(
             {
-                "place": [[round(x, 4), round(y, 4)] for x, y in level.position.tolist()],
+                "positions": [[round(x, 4), round(y, 4)] for x, y in level.position.tolist()],
                 "edges": list(zip(*level.edge_index.tolist(), _digits(level.edge_score), strict=True)),
                 "merges": list(merges),
                 "threshold": level.threshold,

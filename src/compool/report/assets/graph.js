@@ -11,13 +11,13 @@ function components(count, merges, threshold) { // the supernode of each node, a
 
 function scoreColour(score) {
   const ends = score < 0 ? [47, 111, 224] : [224, 83, 31], share = Math.min(1, Math.abs(score) ** 0.6);
-  return `rgb(${[154, 163, 176].map((grey, at) => Math.round(grey + (ends[at] - grey) * share)).join(" ")})`;
+  return `rgb(${[154, 163, 176].map((grey, channel) => Math.round(grey + (ends[channel] - grey) * share)).join(" ")})`;
 }
 
 function viewer(container, graphs) {
   let graph = graphs[0], level = graph.levels[0], threshold = level.threshold, pooled;
   const select = make("select", { id: "graph" });
-  graphs.forEach((one, at) => select.append(make("option", { value: at }, `${one.dataset}, graph ${one.index}`)));
+  graphs.forEach((other, position) => select.append(make("option", { value: position }, `${other.dataset}, graph ${other.index}`)));
   const levels = make("div", { class: "choices" });
   const slider = make("input", { type: "range", id: "threshold", min: -1, max: 1, step: 0.005, "aria-label": "threshold" });
   const output = make("output", { for: "threshold" }), strip = make("div", { class: "plot", "data-label": "scores and number of supernodes" });
@@ -34,20 +34,20 @@ function viewer(container, graphs) {
     about, probabilities,
   );
   const nodeColour = (k) => (pooled.size[k] > 1 ? `hsl(${(pooled.first[k] * 137.508) % 360} 60% 55%)` : "var(--alone)");
-  const features = (list) => list.map(([at, value]) => `x${at} = ${+value.toPrecision(3)}`).join(", ") || "all zero";
+  const features = (list) => list.map(([channel, value]) => `x${channel} = ${+value.toPrecision(3)}`).join(", ") || "all zero";
 
   function compute() {
-    pooled = components(level.place.length, level.merges, threshold);
+    pooled = components(level.positions.length, level.merges, threshold);
     pooled.size = pooled.first.map(() => 0);
     for (const k of pooled.cluster) pooled.size[k]++;
-    pooled.weight = level.place.map(() => 0);
-    const touched = level.place.map(() => false);
+    pooled.weight = level.positions.map(() => 0);
+    const touched = level.positions.map(() => false);
     for (const [i, j, score] of level.edges) if (score > threshold && i !== j) { pooled.weight[i] += score; touched[i] = touched[j] = true; }
     pooled.weight = pooled.weight.map((weight, node) => (touched[node] ? weight : 1)); // Eq. 3
     output.textContent = number(threshold, 3).replace(/0$/, "");
     slider.value = threshold;
-    beforeTitle.replaceChildren(`${level.place.length} nodes`, make("span", {}, `, ${level.pairs.length} edges`));
-    afterTitle.replaceChildren(`${pooled.first.length} supernodes`, make("span", {}, `, ${number((100 * pooled.first.length) / level.place.length, 0)} % of the nodes`));
+    beforeTitle.replaceChildren(`${level.positions.length} nodes`, make("span", {}, `, ${level.pairs.length} edges`));
+    afterTitle.replaceChildren(`${pooled.first.length} supernodes`, make("span", {}, `, ${number((100 * pooled.first.length) / level.positions.length, 0)} % of the nodes`));
     afterTitle.dataset.supernodes = pooled.first.length;
     merging.textContent = sentence();
     for (const redraw of [redrawBefore, redrawAfter, redrawStrip]) redraw();
@@ -63,11 +63,11 @@ function viewer(container, graphs) {
       return `Nothing merges; highest score ${number(highest, 2)}${highest > -1 ? ": drag left to merge" : ", the lowest possible"}.`;
     }
     if (above === scores.length) return `Every edge merges; lowest score ${number(Math.min(...scores), 2)}: drag right to separate nodes.`;
-    return pooled.first.length === level.place.length - level.merges.length ? `${ratio}. Every connected part of the graph is one supernode: drag right to separate nodes.` : `${ratio}: ${plural(level.place.length - pooled.first.length, "node")} fewer.`;
+    return pooled.first.length === level.positions.length - level.merges.length ? `${ratio}. Every connected part of the graph is one supernode: drag right to separate nodes.` : `${ratio}: ${plural(level.positions.length - pooled.first.length, "node")} fewer.`;
   }
 
   function frame(width) {
-    const high = Math.max(...level.place.map(([, y]) => y), 0.3), size = Math.min(width, 520), pad = 16;
+    const high = Math.max(...level.positions.map(([, y]) => y), 0.3), size = Math.min(width, 520), pad = 16;
     const scale = size - 2 * pad, shift = (width - size) / 2;
     return [high * scale + 2 * pad, ([x, y]) => [shift + pad + x * scale, pad + y * scale]];
   }
@@ -85,17 +85,17 @@ function viewer(container, graphs) {
   };
 
   const redrawBefore = plot(before, (width) => {
-    const [height, at] = frame(width), marks = [];
+    const [height, pixels] = frame(width), marks = [];
     for (const [i, j, forward, backward] of level.pairs) {
-      const merges = forward > threshold || backward > threshold, [x1, y1] = at(level.place[i]), [x2, y2] = at(level.place[j]);
+      const merges = forward > threshold || backward > threshold, [x1, y1] = pixels(level.positions[i]), [x2, y2] = pixels(level.positions[j]);
       const top = Math.max(forward ?? -2, backward ?? -2);
       const line = make("line", { x1, y1, x2, y2, stroke: scoreColour(top), "stroke-width": merges ? 2.4 : 1, "stroke-opacity": merges ? 0.95 : 0.55, class: merges ? "merged" : "edge" });
-      const text = forward === backward ? `score ${number(forward, 3)}` : [[i, j, forward], [j, i, backward]].filter((one) => one[2] !== null).map(([a, b, score]) => `score ${a} → ${b}: ${number(score, 3)}`).join("\n");
+      const text = forward === backward ? `score ${number(forward, 3)}` : [[i, j, forward], [j, i, backward]].filter(([, , score]) => score !== null).map(([a, b, score]) => `score ${a} → ${b}: ${number(score, 3)}`).join("\n");
       marks.push(tip(line, `edge ${i} – ${j}${merges ? ", merged" : ""}\n${text}`));
     }
-    const radius = Math.max(2.5, Math.min(9, 60 / Math.sqrt(level.place.length)));
-    level.place.forEach((spot, node) => {
-      const [cx, cy] = at(spot), k = pooled.cluster[node];
+    const radius = Math.max(2.5, Math.min(9, 60 / Math.sqrt(level.positions.length)));
+    level.positions.forEach((position, node) => {
+      const [cx, cy] = pixels(position), k = pooled.cluster[node];
       const circle = make("circle", { cx, cy, r: radius, fill: nodeColour(k), stroke: "var(--card)", "stroke-width": 1, "data-supernode": k });
       const weight = { merged: pooled.weight[node], sum: 1, mean: 1 / pooled.size[k] }[level.weights];
       const weighed = weight !== undefined ? `\nweight ${number(weight, 3)}` : `\nweighted by ${level.weights === "all" ? "all its edges" : "the grades of merges"}`;
@@ -106,17 +106,17 @@ function viewer(container, graphs) {
   });
 
   const redrawAfter = plot(after, (width) => {
-    const [height, at] = frame(width), marks = [];
+    const [height, pixels] = frame(width), marks = [];
     const sums = pooled.first.map(() => [0, 0]);
-    level.place.forEach(([x, y], node) => { sums[pooled.cluster[node]][0] += x; sums[pooled.cluster[node]][1] += y; });
-    const spots = sums.map(([x, y], k) => at([x / pooled.size[k], y / pooled.size[k]])), seen = new Set();
+    level.positions.forEach(([x, y], node) => { sums[pooled.cluster[node]][0] += x; sums[pooled.cluster[node]][1] += y; });
+    const spots = sums.map(([x, y], k) => pixels([x / pooled.size[k], y / pooled.size[k]])), seen = new Set();
     for (const [i, j] of level.pairs) {
-      const [a, b] = [pooled.cluster[i], pooled.cluster[j]].sort((one, other) => one - other);
-      if (a === b || seen.has(a * level.place.length + b)) continue;
-      seen.add(a * level.place.length + b);
+      const [a, b] = [pooled.cluster[i], pooled.cluster[j]].sort((left, right) => left - right);
+      if (a === b || seen.has(a * level.positions.length + b)) continue;
+      seen.add(a * level.positions.length + b);
       marks.push(make("line", { x1: spots[a][0], y1: spots[a][1], x2: spots[b][0], y2: spots[b][1], stroke: "var(--muted)", "stroke-opacity": 0.5 }));
     }
-    const radius = Math.max(2.5, Math.min(9, 60 / Math.sqrt(level.place.length)));
+    const radius = Math.max(2.5, Math.min(9, 60 / Math.sqrt(level.positions.length)));
     pooled.first.map((_, k) => k).sort((a, b) => pooled.size[b] - pooled.size[a]).forEach((k) => {
       const circle = make("circle", { cx: spots[k][0], cy: spots[k][1], r: radius * Math.sqrt(pooled.size[k]), fill: nodeColour(k), "fill-opacity": 0.9, stroke: "var(--card)", "stroke-width": 1, "data-supernode": k });
       marks.push(highlightable(tip(circle, `supernode ${k}: ${pooled.size[k]} ${pooled.size[k] === 1 ? "node" : "nodes"}, the first is ${pooled.first[k]}`), k));
@@ -127,7 +127,7 @@ function viewer(container, graphs) {
   const redrawStrip = plot(strip, (width) => {
     const height = 104, pad = 40, bottom = height - 22, bins = 80, counts = new Array(bins).fill(0), marks = []; // pad: equals the margin of the slider
     for (const [, , score] of level.edges) counts[Math.max(0, Math.min(bins - 1, Math.floor(((score + 1) / 2) * bins)))]++;
-    const most = Math.max(...counts, 1), x = (value) => pad + ((value + 1) / 2) * (width - 2 * pad), total = level.place.length;
+    const most = Math.max(...counts, 1), x = (value) => pad + ((value + 1) / 2) * (width - 2 * pad), total = level.positions.length;
     const bar = (count) => bottom - (count / most) * (bottom - 18), y = (value) => bottom - (value / total) * (bottom - 18);
     const text = (content, x, y, anchor) => marks.push(make("text", { x, y, "text-anchor": anchor, class: "soft tick" }, content));
     for (const tick of [-1, -0.5, 0, 0.5, 1]) {
@@ -136,8 +136,8 @@ function viewer(container, graphs) {
     }
     text("edges", 0, 10, "start"); text("supernodes", width, 10, "end"); text("score", 0, height - 6, "start");
     for (const share of [0, 1]) { text(`${share * most}`, pad - 12, bar(share * most) + 4, "end"); text(`${share * total}`, width - pad + 12, y(share * total) + 4, "start"); }
-    counts.forEach((count, at) => {
-      const left = -1 + (2 * at) / bins, tall = count ? Math.max(1.5, bottom - bar(count)) : 0;
+    counts.forEach((count, bin) => {
+      const left = -1 + (2 * bin) / bins, tall = count ? Math.max(1.5, bottom - bar(count)) : 0;
       marks.push(make("rect", { x: x(left) + 0.5, y: bottom - tall, width: Math.max(1, x(left + 2 / bins) - x(left) - 1), height: tall, fill: scoreColour(left + 1 / bins), "fill-opacity": left + 2 / bins > threshold ? 0.9 : 0.3 }));
     });
     let d = `M${x(1)} ${y(total)}`;
@@ -160,30 +160,30 @@ function viewer(container, graphs) {
   function choose(next) {
     level = next;
     threshold = level.threshold;
-    level.steps ||= level.merges.map(([, , score], merged) => [score, level.place.length - merged - 1]);
+    level.steps ||= level.merges.map(([, , score], merged) => [score, level.positions.length - merged - 1]);
     reset.textContent = `back to the network's ${number(level.threshold, 2)}`;
     compute();
   }
 
   function open(next) {
     graph = next;
-    levels.replaceChildren(...(graph.levels.length < 2 ? [] : graph.levels.map((one, at) => make("button", { type: "button", "data-level": at, "aria-pressed": at === 0, onclick: () => {
-      for (const button of levels.children) button.setAttribute("aria-pressed", +button.dataset.level === at);
-      choose(graph.levels[at]);
-    } }, `level ${at + 1}`))));
-    for (const one of graph.levels) {
+    levels.replaceChildren(...(graph.levels.length < 2 ? [] : graph.levels.map((deeper, depth) => make("button", { type: "button", "data-level": depth, "aria-pressed": depth === 0, onclick: () => {
+      for (const button of levels.children) button.setAttribute("aria-pressed", +button.dataset.level === depth);
+      choose(deeper);
+    } }, `level ${depth + 1}`))));
+    for (const each of graph.levels) {
       const pairs = new Map();
-      for (const [i, j, score] of one.edges) {
+      for (const [i, j, score] of each.edges) {
         const key = `${Math.min(i, j)} ${Math.max(i, j)}`, pair = pairs.get(key) || [Math.min(i, j), Math.max(i, j), null, null];
         pair[i <= j ? 2 : 3] = score;
         pairs.set(key, pair);
       }
-      one.pairs = [...pairs.values()];
+      each.pairs = [...pairs.values()];
     }
     about.textContent = `Graph ${graph.index} of ${graph.dataset}: ${graph.verdict}. ${graph.about}` + (graph.levels.length > 1 ? " Deeper levels start from what the network's own threshold leaves." : "");
-    const likeliest = graph.probabilities.map((share, at) => [share, at]).sort((a, b) => b[0] - a[0]).slice(0, 8).sort((a, b) => a[1] - b[1]);
-    probabilities.replaceChildren(...likeliest.flatMap(([share, at]) => [
-      make("span", {}, `class ${at}${at === graph.label ? " (true)" : ""}`), make("i", { style: `width: ${100 * share}%` }), make("span", { "data-class": at }, `${number(100 * share)} %`),
+    const likeliest = graph.probabilities.map((share, label) => [share, label]).sort((a, b) => b[0] - a[0]).slice(0, 8).sort((a, b) => a[1] - b[1]);
+    probabilities.replaceChildren(...likeliest.flatMap(([share, label]) => [
+      make("span", {}, `class ${label}${label === graph.label ? " (true)" : ""}`), make("i", { style: `width: ${100 * share}%` }), make("span", { "data-class": label }, `${number(100 * share)} %`),
     ]));
     choose(graph.levels[0]);
   }
@@ -192,5 +192,5 @@ function viewer(container, graphs) {
   reset.addEventListener("click", () => choose(level));
   select.addEventListener("change", () => open(graphs[+select.value]));
   open(graph);
-  return (at) => { select.value = at; open(graphs[at]); };
+  return (position) => { select.value = position; open(graphs[position]); };
 }

@@ -45,120 +45,120 @@ function linePanel(panel, groups, { named, short, above, left, right, top, thick
     }
     y += group.title ? 4 : 0;
   }
-  const powers = Array.from({ length: Math.floor(scale(panel.high) + 1e-9) - Math.ceil(low - 1e-9) + 1 }, (_, at) => 10 ** (Math.ceil(low - 1e-9) + at));
+  const powers = Array.from({ length: Math.floor(scale(panel.high) + 1e-9) - Math.ceil(low - 1e-9) + 1 }, (_, index) => 10 ** (Math.ceil(low - 1e-9) + index));
   for (const tick of panel.log ? powers : ticks(panel.low, panel.high, Math.max(3, (right - left) / 60))) {
     grid.push(make("line", { x1: x(tick), x2: x(tick), y1: first - 2, y2: y, class: tick === panel.zero ? "zero" : "axis" }));
     const text = panel.log ? tick.toLocaleString("en") : `${panel.signed && tick > 0 ? "+" : ""}${tick}`.replace("-", "−");
-    for (const at of tall ? [first - 8, y + 14] : [y + 14]) grid.push(make("text", { x: x(tick), y: at, "text-anchor": "middle", class: "soft tick" }, text));
+    for (const height of tall ? [first - 8, y + 14] : [y + 14]) grid.push(make("text", { x: x(tick), y: height, "text-anchor": "middle", class: "soft tick" }, text));
   }
   if (tall || !above) grid.push(make("text", { x: right, y: y + 30, "text-anchor": "end", class: "soft axis-title" }, panel.title));
   return [[...grid, ...marks], y + 36];
 }
 
-const seen = (results) => results.filter((one) => !hidden.has(one.method)).map((one) => ({ ...one, label: one.method }));
+const seen = (results) => results.filter((result) => !hidden.has(result.method)).map((result) => ({ ...result, label: result.method }));
 const diamond = (x, y, size) => make("path", { d: `M${x - size} ${y}L${x} ${y - size}L${x + size} ${y}L${x} ${y + size}Z`, fill: "var(--card)", stroke: "var(--ink)", "stroke-width": 1.3, class: "published" });
 
 function highlight(dot, run) { // highlight the same run in every panel
   const same = () => document.querySelectorAll(`.here [data-run="${CSS.escape(run)}"]`);
   dot.setAttribute("data-run", run);
-  dot.addEventListener("pointerenter", () => same().forEach((one) => one.classList.add("lit")));
-  dot.addEventListener("pointerleave", () => same().forEach((one) => one.classList.remove("lit")));
+  dot.addEventListener("pointerenter", () => same().forEach((dot) => dot.classList.add("lit")));
+  dot.addEventListener("pointerleave", () => same().forEach((dot) => dot.classList.remove("lit")));
   return dot;
 }
 
 const spread = (replica) => (replica * 0.618034) % 1; // the height of a run's dot within its line, so that dots do not hide each other
 
-function describeRun(one, [replica, value, epoch, kept], metric) {
+function describeRun(line, [replica, value, epoch, kept], metric) {
   const write = metric.unit ? number : significant;
-  return `${one.title}, replica ${replica}\ntest ${metric.title} ${write(value)}${metric.unit.replace(",", "")}, epoch ${epoch}` + (kept.length ? `\nnodes kept: ${kept.map((share) => number(share)).join(" → ")} %` : "");
+  return `${line.title}, replica ${replica}\ntest ${metric.title} ${write(value)}${metric.unit.replace(",", "")}, epoch ${epoch}` + (kept.length ? `\nnodes kept: ${kept.map((share) => number(share)).join(" → ")} %` : "");
 }
 
 function boxes(container, groups, metric, points) { // test metric of every run, and next to it the share of nodes that each run keeps
   linePlot(container, groups, (lines) => {
-    const all = lines.flatMap((one) => [...one.runs.map((run) => run[1]), ...(one.published ? [one.published[0]] : [])]);
+    const all = lines.flatMap((line) => [...line.runs.map((run) => run[1]), ...(line.published ? [line.published[0]] : [])]);
     if (!all.length) return [];
     const { title, unit } = metric, least = Math.min(...all), most = Math.max(...all), pad = unit ? 2 : 0.05 * (most - least || Math.abs(most) || 1);
     const low = Math.max(0, least - pad), high = unit ? Math.min(100.5, most + pad) : most + pad;
-    const panels = [{ title: `test ${title}${unit}`, low, high, draw: (one, x, y, thick) => box(one, x, y, thick, points, metric) }];
-    if (lines.some((one) => one.runs.some((run) => run[3].length))) panels.push({ title: "nodes kept, %, one dot per run", low: 0, high: 100, draw: (one, x, y, thick) => strip(one, x, y, thick, metric) });
+    const panels = [{ title: `test ${title}${unit}`, low, high, draw: (line, x, y, thick) => box(line, x, y, thick, points, metric) }];
+    if (lines.some((line) => line.runs.some((run) => run[3].length))) panels.push({ title: "nodes kept, %, one dot per run", low: 0, high: 100, draw: (line, x, y, thick) => strip(line, x, y, thick, metric) });
     return panels;
   }, points ? { thick: 26, gap: 10 } : {});
 }
 
-function box(one, x, y, thick, points, metric) {
-  const write = metric.unit ? number : significant, paint = colour(one.method), middle = y + thick / 2, elements = [];
-  const values = one.runs.map((run) => run[1]).sort((a, b) => a - b);
-  const published = one.published ? `\npublished: ${number(one.published[0])} ± ${number(one.published[1])}` : "";
+function box(line, x, y, thick, points, metric) {
+  const write = metric.unit ? number : significant, paint = colour(line.method), middle = y + thick / 2, elements = [];
+  const values = line.runs.map((run) => run[1]).sort((a, b) => a - b);
+  const published = line.published ? `\npublished: ${number(line.published[0])} ± ${number(line.published[1])}` : "";
   if (values.length) {
     const [q1, q2, q3] = [0.25, 0.5, 0.75].map((share) => quantile(values, share)), reach = 1.5 * (q3 - q1);
     const inner = values.filter((value) => value >= q1 - reach && value <= q3 + reach);
     const [first, last] = [inner[0], inner[inner.length - 1]];
-    const group = make("g", { class: "box", "data-method": one.method });
+    const group = make("g", { class: "box", "data-method": line.method });
     group.append(
       make("rect", { x: x(first) - 3, y, width: x(last) - x(first) + 6, height: thick, fill: "transparent" }),
       make("line", { x1: x(first), x2: x(last), y1: middle, y2: middle, stroke: paint, "stroke-width": 1.5 }),
       make("rect", { x: x(q1), y, width: Math.max(x(q3) - x(q1), 1), height: thick, rx: 3, fill: paint, "fill-opacity": 0.28, stroke: paint }),
       make("line", { x1: x(q2), x2: x(q2), y1: y, y2: y + thick, stroke: paint, "stroke-width": 2.5 }),
     );
-    tip(group, `${one.title}\n${values.length} ${values.length === 1 ? "run" : "runs"}: ${one.text}\nmedian ${write(q2)}, quartiles ${write(q1)} and ${write(q3)}\nfrom ${write(values[0])} to ${write(values[values.length - 1])}${published}`);
+    tip(group, `${line.title}\n${values.length} ${values.length === 1 ? "run" : "runs"}: ${line.text}\nmedian ${write(q2)}, quartiles ${write(q1)} and ${write(q3)}\nfrom ${write(values[0])} to ${write(values[values.length - 1])}${published}`);
     elements.push(group);
-    for (const run of one.runs) {
+    for (const run of line.runs) {
       if (!points && run[1] >= q1 - reach && run[1] <= q3 + reach) continue;
       const dot = make("circle", { cx: x(run[1]), cy: points ? y + 3 + spread(run[0]) * (thick - 6) : middle, r: points ? 2.4 : 1.8, fill: paint, "fill-opacity": 0.7, class: "run" });
-      elements.push(highlight(tip(dot, describeRun(one, run, metric)), `${one.title} ${run[0]}`));
+      elements.push(highlight(tip(dot, describeRun(line, run, metric)), `${line.title} ${run[0]}`));
     }
   }
-  if (one.published) elements.push(tip(diamond(x(one.published[0]), middle, points ? 6 : 4.5), `${one.title}${published}`));
+  if (line.published) elements.push(tip(diamond(x(line.published[0]), middle, points ? 6 : 4.5), `${line.title}${published}`));
   return elements;
 }
 
-function strip(one, x, y, thick, metric) { // one dot per run and pooling layer; deeper layers lie lower
-  const paint = colour(one.method), levels = Math.max(0, ...one.runs.map((run) => run[3].length)), high = thick / Math.max(1, levels);
+function strip(line, x, y, thick, metric) { // one dot per run and pooling layer; deeper layers lie lower
+  const paint = colour(line.method), levels = Math.max(0, ...line.runs.map((run) => run[3].length)), high = thick / Math.max(1, levels);
   if (!levels) return [make("text", { x: x(100), y: y + thick / 2 + 4, "text-anchor": "end", class: "soft" }, "no pooling")];
-  const all = one.runs.filter((run) => run[3].length && run[3][run[3].length - 1] >= 99.95).length;
+  const all = line.runs.filter((run) => run[3].length && run[3][run[3].length - 1] >= 99.95).length;
   const ground = make("rect", { x: x(0), y, width: x(100) - x(0), height: thick, fill: "var(--soft)", "fill-opacity": 0.6 });
-  const elements = [tip(ground, `${one.title}\n${all} of ${one.runs.length} runs keep every node${levels > 1 ? "\nupper dots: after the first pooling layer; lower dots: after deeper ones" : ""}`)];
-  for (const run of one.runs) run[3].forEach((share, level) => {
+  const elements = [tip(ground, `${line.title}\n${all} of ${line.runs.length} runs keep every node${levels > 1 ? "\nupper dots: after the first pooling layer; lower dots: after deeper ones" : ""}`)];
+  for (const run of line.runs) run[3].forEach((share, level) => {
     const dot = make("circle", { cx: x(share), cy: y + level * high + 2 + spread(run[0]) * (high - 4), r: high < 10 ? 1.6 : 2.2, fill: paint, "fill-opacity": 0.6, class: "kept" });
-    elements.push(highlight(tip(dot, describeRun(one, run, metric)), `${one.title} ${run[0]}`));
+    elements.push(highlight(tip(dot, describeRun(line, run, metric)), `${line.title} ${run[0]}`));
   });
   return elements;
 }
 
 function forest(container, groups, metric) { // component pooling minus another method on the same splits, with the corrected interval
   const write = (value) => `${value > 0 ? "+" : ""}${metric.unit ? number(value) : significant(value)}`;
-  const describe = (one) => `${write(one.difference)} (${write(one.low)} … ${write(one.high)})`;
+  const describe = (line) => `${write(line.difference)} (${write(line.low)} … ${write(line.high)})`;
   linePlot(container, groups, (lines) => {
-    const ends = lines.flatMap((one) => [Math.abs(one.low), Math.abs(one.high)]).sort((a, b) => a - b), far = 2.5 * quantile(ends, 0.9); // a few large differences must not compress the others
-    const low = Math.max(-far, Math.min(0, ...lines.map((one) => one.low))), high = Math.min(far, Math.max(0, ...lines.map((one) => one.high)));
+    const ends = lines.flatMap((line) => [Math.abs(line.low), Math.abs(line.high)]).sort((a, b) => a - b), far = 2.5 * quantile(ends, 0.9); // a few large differences must not compress the others
+    const low = Math.max(-far, Math.min(0, ...lines.map((line) => line.low))), high = Math.min(far, Math.max(0, ...lines.map((line) => line.high)));
     const pad = 0.04 * (high - low || 1), notes = container.clientWidth >= NARROW ? 150 : 0, side = metric.higher ? "right" : "left";
-    return [{ title: `difference${metric.unit ? " in points" : ""}; ${side} of 0: component is better`, low: low - pad, high: high + pad, zero: 0, signed: true, notes, draw: (one, x, y, thick) => {
-      const middle = y + thick / 2, paint = colour(one.method), apart = one.low > 0 || one.high < 0;
-      const at = (value) => x(Math.max(low - pad, Math.min(high + pad, value))), arrow = (value, step) => make("path", { d: `M${at(value) - step} ${middle - 4}l${step} 4l${-step} 4`, fill: "none", stroke: paint, "stroke-width": 2, class: "beyond" });
-      const group = make("g", { class: "difference", "data-method": one.method, "data-significant": apart });
+    return [{ title: `difference${metric.unit ? " in points" : ""}; ${side} of 0: component is better`, low: low - pad, high: high + pad, zero: 0, signed: true, notes, draw: (line, x, y, thick) => {
+      const middle = y + thick / 2, paint = colour(line.method), apart = line.low > 0 || line.high < 0;
+      const inside = (value) => x(Math.max(low - pad, Math.min(high + pad, value))), arrow = (value, step) => make("path", { d: `M${inside(value) - step} ${middle - 4}l${step} 4l${-step} 4`, fill: "none", stroke: paint, "stroke-width": 2, class: "beyond" });
+      const group = make("g", { class: "difference", "data-method": line.method, "data-significant": apart });
       group.append(
-        make("rect", { x: at(one.low) - 4, y, width: at(one.high) - at(one.low) + 8, height: thick, fill: "transparent" }),
-        make("line", { x1: at(one.low), x2: at(one.high), y1: middle, y2: middle, stroke: paint, "stroke-width": 2 }),
-        ...(one.high > high + pad ? [arrow(one.high, 5)] : []), ...(one.low < low - pad ? [arrow(one.low, -5)] : []),
-        ...(at(one.difference) === x(one.difference) ? [make("rect", { x: x(one.difference) - 4, y: middle - 4, width: 8, height: 8, fill: apart ? paint : "var(--card)", stroke: paint, "stroke-width": 2 })] : []),
+        make("rect", { x: inside(line.low) - 4, y, width: inside(line.high) - inside(line.low) + 8, height: thick, fill: "transparent" }),
+        make("line", { x1: inside(line.low), x2: inside(line.high), y1: middle, y2: middle, stroke: paint, "stroke-width": 2 }),
+        ...(line.high > high + pad ? [arrow(line.high, 5)] : []), ...(line.low < low - pad ? [arrow(line.low, -5)] : []),
+        ...(inside(line.difference) === x(line.difference) ? [make("rect", { x: x(line.difference) - 4, y: middle - 4, width: 8, height: 8, fill: apart ? paint : "var(--card)", stroke: paint, "stroke-width": 2 })] : []),
       );
-      tip(group, `${one.title}\n${describe(one)}, ${one.pairs} splits\np = ${one.p.toPrecision(2)}` + (one.holm === null ? "" : `, over data sets (Holm) ${one.holm.toPrecision(2)}`));
-      return [group, ...(notes ? [make("text", { x: x(high + pad) + notes, y: middle + 4, "text-anchor": "end", class: "soft" }, describe(one))] : [])];
+      tip(group, `${line.title}\n${describe(line)}, ${line.pairs} splits\np = ${line.p.toPrecision(2)}` + (line.holm === null ? "" : `, over data sets (Holm) ${line.holm.toPrecision(2)}`));
+      return [group, ...(notes ? [make("text", { x: x(high + pad) + notes, y: middle + 4, "text-anchor": "end", class: "soft" }, describe(line))] : [])];
     } }];
   });
 }
 
 function bars(container, groups) { // parameters, on a logarithmic axis
   linePlot(container, groups, (lines) => {
-    const all = lines.flatMap((one) => [one.parameters, ...(one.publishedParameters ? [one.publishedParameters] : [])]).filter((count) => count > 0);
+    const all = lines.flatMap((line) => [line.parameters, ...(line.publishedParameters ? [line.publishedParameters] : [])]).filter((count) => count > 0);
     if (!all.length) return [];
     const low = 10 ** Math.floor(Math.log10(Math.min(...all)) - 0.2);
-    return [{ title: "parameters, logarithmic", low, high: Math.max(...all, 10 * low), log: true, notes: 52, draw: (one, x, y, thick) => {
-      if (!one.parameters) return [];
-      const end = x(one.parameters), bar = make("rect", { x: x(low), y, width: end - x(low), height: thick, rx: 2.5, fill: colour(one.method), "fill-opacity": 0.85, class: "parameters" });
-      const published = one.publishedParameters ? x(one.publishedParameters) : 0, beside = published > end - 8 && published < end + 60 ? published : end;
-      tip(bar, `${one.title}: ${one.parameters.toLocaleString("en")} parameters` + (published ? `\npublished: ${one.publishedParameters.toLocaleString("en")}` : ""));
-      return [bar, ...(published ? [diamond(published, y + thick / 2, 4.5)] : []), make("text", { x: beside + 8, y: y + thick / 2 + 4, class: "soft" }, one.parameters.toLocaleString("en"))];
+    return [{ title: "parameters, logarithmic", low, high: Math.max(...all, 10 * low), log: true, notes: 52, draw: (line, x, y, thick) => {
+      if (!line.parameters) return [];
+      const end = x(line.parameters), bar = make("rect", { x: x(low), y, width: end - x(low), height: thick, rx: 2.5, fill: colour(line.method), "fill-opacity": 0.85, class: "parameters" });
+      const published = line.publishedParameters ? x(line.publishedParameters) : 0, beside = published > end - 8 && published < end + 60 ? published : end;
+      tip(bar, `${line.title}: ${line.parameters.toLocaleString("en")} parameters` + (published ? `\npublished: ${line.publishedParameters.toLocaleString("en")}` : ""));
+      return [bar, ...(published ? [diamond(published, y + thick / 2, 4.5)] : []), make("text", { x: beside + 8, y: y + thick / 2 + 4, class: "soft" }, line.parameters.toLocaleString("en"))];
     } }];
   }, { thick: 13, gap: 4 });
 }

@@ -2,7 +2,7 @@
 // Fills in the plots, and shows one tab at a time, chosen by the part of the address after #.
 
 const rows = data.rows, everywhere = (selector, act) => document.querySelectorAll(selector).forEach(act);
-const methods = data.methods.filter((method) => rows.some((row) => row.results.some((one) => one.method === method)));
+const methods = data.methods.filter((method) => rows.some((row) => row.results.some((result) => result.method === method)));
 let recipe = data.recipes[0]; // the recipe that the overview shows
 
 // The tab of a data set has all its recipes, the overview one recipe of all data sets
@@ -10,11 +10,11 @@ const rowsOf = (container) => rows.filter((row) => (container.dataset.dataset ? 
 const several = (dataset) => rows.filter((row) => row.dataset === dataset).length > 1;
 const heading = (container, row) => (!container.dataset.dataset ? { title: row.dataset, link: row.link } : several(row.dataset) || row.recipe !== "fast" ? { title: `recipe ${row.recipe}` } : {});
 const byRow = (container) => () => rowsOf(container).map((row) => ({ ...heading(container, row), lines: seen(row.results) }));
-const byMethod = (container) => () => methods.map((method) => ({ title: `component minus ${method}`, lines: rowsOf(container).flatMap((row) => seen(row.differences.filter((one) => one.method === method)).map((one) => ({ ...one, label: row.dataset }))) }));
+const byMethod = (container) => () => methods.map((method) => ({ title: `component minus ${method}`, lines: rowsOf(container).flatMap((row) => seen(row.differences.filter((difference) => difference.method === method)).map((difference) => ({ ...difference, label: row.dataset }))) }));
 const differences = (container) => (container.dataset.dataset ? () => rowsOf(container).map((row) => ({ ...heading(container, row), lines: seen(row.differences) })) : byMethod(container));
 const metricOf = (container) => rows.find((row) => row.metric.title === container.dataset.metric).metric;
 
-everywhere("[data-legend]", (container) => container.append(legend(methods.filter((method) => !container.dataset.legend || rows.some((row) => row.dataset === container.dataset.legend && row.results.some((one) => one.method === method))))));
+everywhere("[data-legend]", (container) => container.append(legend(methods.filter((method) => !container.dataset.legend || rows.some((row) => row.dataset === container.dataset.legend && row.results.some((result) => result.method === method))))));
 everywhere("[data-recipes]", (container) => container.append(choices(data.recipes, recipe, (name) => `recipe ${name}`, (name) => { recipe = name; for (const redraw of redraws) redraw(); }, "data-recipe")));
 everywhere("[data-boxes]", (container) => boxes(container, byRow(container), metricOf(container), !!container.dataset.dataset));
 everywhere("[data-forest]", (container) => forest(container, differences(container), metricOf(container)));

@@ -42,7 +42,7 @@ function ticks(low, high, wanted) {
   const rough = (high - low) / wanted, power = 10 ** Math.floor(Math.log10(rough));
   const step = power * ([1, 2, 2.5, 5].find((factor) => factor * power >= rough) || 10);
   const values = [];
-  for (let at = Math.ceil(low / step - 1e-9); at * step <= high + 1e-9 * step; at++) values.push(+(at * step).toPrecision(12));
+  for (let count = Math.ceil(low / step - 1e-9); count * step <= high + 1e-9 * step; count++) values.push(+(count * step).toPrecision(12));
   return values;
 }
 
@@ -69,7 +69,7 @@ function legend(methods) {
     button.append(make("i", { style: `background: ${colour(method)}` }), method);
     button.addEventListener("click", () => {
       if (!hidden.delete(method)) hidden.add(method);
-      for (const one of document.querySelectorAll(".legend button")) one.setAttribute("aria-pressed", !hidden.has(one.dataset.method));
+      for (const other of document.querySelectorAll(".legend button")) other.setAttribute("aria-pressed", !hidden.has(other.dataset.method));
       for (const redraw of redraws) redraw();
     });
     button.addEventListener("pointerenter", () => point(method));
@@ -80,6 +80,6 @@ function legend(methods) {
 }
 
 function quantile(sorted, share) {
-  const at = share * (sorted.length - 1), low = Math.floor(at);
-  return sorted[low] + (at - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
+  const position = share * (sorted.length - 1), low = Math.floor(position);
+  return sorted[low] + (position - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
 }
