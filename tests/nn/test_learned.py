@@ -115,24 +115,12 @@ def test_running_statistics_behave_as_those_of_batch_norm() -> None:
     assert torch.equal(again.eval()(first, edge_index), similarity.eval()(first, edge_index))
 
 
-@pytest.mark.parametrize("num_edges", [19, 20, 57, 95])
-def test_large_batches_are_sampled(num_edges: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("compool.ops._torch_similarity.SAMPLE", 10)
-    torch.manual_seed(0)
-    edge_index = undirected(0, 40, 100).unique(dim=1)[:, :num_edges]
-    similarity, x = Similarity(3), torch.randn(40, 3)
-    similarity(x, edge_index)
-    source, target = edge_index[:, :: {19: 1, 20: 3, 57: 5, 95: 9}[num_edges]]
-    differs = source != target
-    expected = (x[source] - x[target]).square()[differs].mean(0)
-    torch.testing.assert_close(similarity.mean, expected)
-
-
-def test_a_batch_whose_sampled_edges_are_loops_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("compool.ops._torch_similarity.SAMPLE", 1)
-    similarity = Similarity(3)
-    similarity(torch.randn(3, 3), torch.tensor([[0, 1, 1, 2, 2], [0, 0, 2, 1, 2]]))  # every fifth, the first
-    assert similarity.mean.tolist() == [1.0, 1.0, 1.0]
+def test_similarity_by_itself_checks_its_input() -> None:
+    similarity, edge_index = Similarity(4), torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match=r"x must have shape \[nodes, 4\], the layer's in_channels; got \[3, 8\]"):
+        similarity(torch.randn(3, 8), edge_index)
+    with pytest.raises(TypeError, match="edge_index must be"):
+        similarity(torch.randn(3, 4), edge_index.float())
     assert similarity.num_batches_tracked == 0
 
 

@@ -80,6 +80,9 @@ def _compile_all() -> None:
                 constants["ROWS"] = 64
             given = [one.name for one in kernel.params]
             signature = {one: "constexpr" if one in constants else _types(name, one) for one in given}
+            for param in kernel.params:  # `launch` reuses a compiled kernel for other numbers
+                if signature[param.name] == "i32" and not param.do_not_specialize:
+                    raise TypeError(f"do_not_specialize of {name} lacks {param.name}")
             aligned = {(at,): [["tt.divisibility", 16]] for at, one in enumerate(given) if signature[one][0] == "*"}
             target = GPUTarget("cuda", 90, 32)
             values = {(given.index(one),): value for one, value in constants.items()}

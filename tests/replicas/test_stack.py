@@ -72,11 +72,6 @@ def test_equals_single_networks(name: str, kind: str, backend: str) -> None:
         assert single.settings == networks[replica].settings
 
 
-def test_large_batches_are_sampled_as_for_single_networks(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("compool.ops._torch_similarity.SAMPLE", 8)
-    test_equals_single_networks("PCPL, similarity", "attributes", backend)
-
-
 def test_kept_nodes_are_counted() -> None:
     graphs = graph_set()
     given = batches(graphs, features(graphs), WHICH)

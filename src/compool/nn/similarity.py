@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from compool.ops._checks import check_inputs
 from compool.ops.similarity import observe, standards, term_and_pass
 
 
@@ -51,8 +52,7 @@ class Similarity(torch.nn.Module):
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """The term of each edge [E], in float32 or wider."""
-        if x.device != self.mean.device:  # kernels take raw addresses and cannot check this
-            raise ValueError(f"x is on {x.device}, but the module is on {self.mean.device}; they must be on one device")
+        check_inputs(x, edge_index, None, None, self.logit.size(0), None, self.logit)
         return self.term_and_pass(x, edge_index)[0]
 
     def term_and_pass(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,15 +1,12 @@
 """Distances between the ends of edges, and their running statistics, in plain torch operations: see `similarity`."""
 
 from collections.abc import Callable
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from compool.ops._checks import check_range
 
-Count = TypeVar("Count", int, Tensor)
-SAMPLE = 2**12  # approximate number of edges per batch from which each channel's mean difference is estimated
 MOMENTUM = 0.05  # of running statistics, from the 20th batch on
 TINY = 1e-30  # a channel with a mean difference up to this is constant, and gets no share
 NO_SHARE = -1e30  # the logit of constant channels; finite, so that softmax gives no NaN if all channels are constant
@@ -50,14 +47,6 @@ def _squared_differences(x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> T
     return (x[edge_index[0]] - x[edge_index[1]]).square()
 
 
-def sample_spacing(num_edges: Count) -> Count:
-    """The spacing of a batch's sampled edges: 1, which samples all edges, if there are fewer than two times `SAMPLE`.
-
-    It is odd, because the edges of a grid, for example, repeat the same few directions in turn.
-    """
-    return num_edges // SAMPLE | 1
-
-
 def channel_shares(logit: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
     """The share of each channel, p, and the factor of its squared differences, p / m.
 
@@ -95,10 +84,8 @@ def observe(
     check_range(edge_index, x.size(0))
     dtype = torch.promote_types(x.dtype, torch.float32)
     _, counted = select(x.new_zeros(edge_index.size(1), dtype=dtype), edge_index, x.size(0), 0.0, None)
-    spacing = sample_spacing(edge_index.size(1))
-    sampled = counted[::spacing]
-    latest = moments(x, edge_index[:, ::spacing], sampled, None, 1)[0].to(mean.dtype)
-    counts = sampled.any() & latest.isfinite().all()  # a batch without edges, or with NaN or infinity, changes nothing
+    latest = moments(x, edge_index, counted, None, 1)[0].to(mean.dtype)
+    counts = counted.any() & latest.isfinite().all()  # a batch without edges, or with NaN or infinity, changes nothing
     num_batches += counts
     step = momentum(num_batches).to(mean.dtype) * counts
     mean.lerp_(torch.where(counts, latest, mean), step)

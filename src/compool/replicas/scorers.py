@@ -9,7 +9,7 @@ from torch.nn import Module
 from compool import ops
 from compool.nn.random_score import RandomScore
 from compool.nn.similarity import Similarity
-from compool.ops._torch_similarity import channel_shares, momentum, negative_scale, sample_spacing
+from compool.ops._torch_similarity import channel_shares, momentum, negative_scale
 from compool.ops.similarity import distance_and_pass
 from compool.replicas import kernels
 from compool.replicas.layers import stacked
@@ -50,12 +50,10 @@ class StackedSimilarity(Module):
         edge_index = union.edge_index
         if self.training:
             counted = edge_index[0] != edge_index[1]
-            sampled = counted & _is_sampled(union)
-            masks = torch.stack([counted, sampled], 1).to(self.variance.dtype)
-            num_edges, num_sampled = _sum_by_replica(masks, union).split(1, 1)
-            self.num_batches_tracked += (num_sampled > 0).squeeze(1)
-            share = (num_sampled > 0) * momentum(self.num_batches_tracked).unsqueeze(1).to(self.mean.dtype)
-            self.mean.lerp_(ops.edge_moments(x, edge_index, sampled, union.replica, union.replicas), share)
+            num_edges = _sum_by_replica(counted.to(self.variance.dtype), union)
+            self.num_batches_tracked += (num_edges > 0).squeeze(1)
+            share = (num_edges > 0) * momentum(self.num_batches_tracked).unsqueeze(1).to(self.mean.dtype)
+            self.mean.lerp_(ops.edge_moments(x, edge_index, counted, union.replica, union.replicas), share)
         distance, x = distance_and_pass(x, edge_index, channel_shares(self.logit, self.mean)[1], union.replica)
         if self.training:
             self.variance.lerp_(_variance(distance.detach(), counted, num_edges, union), share)
@@ -63,22 +61,15 @@ class StackedSimilarity(Module):
         return (distance - 1) * kernels.segment_repeat(scale, union.edge_ptr, distance.size(0)).squeeze(1), x
 
 
-def _is_sampled(union: Union) -> Tensor:
-    """Mask [E] of the sampled edges of each replica."""
-    begin, spacing = union.edge_ptr[:-1], sample_spacing(union.edge_ptr.diff())
-    position = torch.arange(union.edge_index.size(1), device=begin.device)
-    return (position - begin[union.edge_replica]) % spacing[union.edge_replica] == 0
-
-
 def _variance(distance: Tensor, counted: Tensor, num_edges: Tensor, union: Union) -> Tensor:
     """The variance of the distances of each replica's counted edges [R, 1]."""
     total = num_edges.clamp(min=1)
-    mean = _sum_by_replica((distance * counted).unsqueeze(1), union) / total
+    mean = _sum_by_replica(distance * counted, union) / total
     centred = distance - kernels.segment_repeat(mean, union.edge_ptr, distance.size(0)).squeeze(1)
-    return _sum_by_replica((centred.square() * counted).unsqueeze(1), union) / total
+    return _sum_by_replica(centred.square() * counted, union) / total
 
 
 def _sum_by_replica(values: Tensor, union: Union) -> Tensor:
-    """Sum values [E, k] over each replica's edges [R, k]; first per graph, because long segments are slow on a GPU."""
-    sums = kernels.segment_sum(values, union.row_ptr[union.graph_ptr])
-    return sums.view(union.replicas, sums.size(0) // union.replicas, -1).sum(1)
+    """Sum values [E] over each replica's edges [R, 1]; first per graph, because long segments are slow on a GPU."""
+    sums = kernels.segment_sum(values.unsqueeze(1), union.row_ptr[union.graph_ptr])
+    return sums.view(union.replicas, sums.size(0) // union.replicas).sum(1, keepdim=True)

@@ -38,9 +38,10 @@ def edge_distance_backward(
 
 def edge_moments(x: Tensor, edge_index: Tensor, counted: Tensor, group: Tensor | None, num_groups: int) -> Tensor:
     check_range(edge_index, x.size(0))
-    rows = ready(x)
+    rows, ends = ready(x), ends_of(edge_index)
+    _, reverse = _reversed(*ends, x.size(0))
     sums, num_counted = rows.new_zeros(num_groups, x.size(1)), torch.zeros(num_groups, dtype=torch.long)
-    given = (rows.numpy(), *ends_of(edge_index), counted.contiguous().numpy(), _groups(x, group))
+    given = (rows.numpy(), *ends, reverse, counted.contiguous().numpy(), _groups(x, group))
     _moments(*given, sums.numpy(), num_counted.numpy())
     return sums / num_counted.clamp(min=1).unsqueeze(1)
 
@@ -176,20 +177,26 @@ def _backward_by_edges(grad, x, weight, group, source, target, grad_x, grad_weig
 
 
 @fast
-def _moments(x, source, target, counted, group, sums, num_counted):
+def _moments(x, source, target, reverse, counted, group, sums, num_counted):
     """Sums are collected in a separate array until the group changes: no other array can overlap with it."""
     total, current = np.zeros(x.shape[1], x.dtype), 0
+    ahead, read, seen = _rows_ahead(x), 0, x.dtype.type(0)
     for e in range(source.size):
-        if not counted[e]:
+        times = int(counted[e]) + (int(counted[reverse[e]]) if reverse[e] != e else 0)
+        if reverse[e] < e or not times:
             continue
+        if source[e] + ahead >= read:
+            seen += _read(x, read, source[e] + 2 * ahead)
+            read = source[e] + 2 * ahead
         if group[source[e]] != current:
             sums[current] += total
             total[:] = 0
             current = group[source[e]]
-        num_counted[current] += 1
-        row, other = x[source[e]], x[target[e]]
+        num_counted[current] += times
+        row, other, factor = x[source[e]], x[target[e]], x.dtype.type(times)  # an integer would make it float64
         for c in range(total.size):
             difference = row[c] - other[c]
-            total[c] += difference * difference
+            total[c] += factor * (difference * difference)
     if sums.shape[0]:
         sums[current] += total
+    return seen

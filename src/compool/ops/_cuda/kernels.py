@@ -8,8 +8,11 @@ edges, the rest is padding.
 import triton
 import triton.language as tl
 
-# Sizes change from batch to batch: compile one kernel for all sizes, rather than another for multiples of 16
-size_free = triton.jit(do_not_specialize=["E", "N", "K", "stride", "last", "high", "low", "plus", "TILES", "PROGRAMS"])
+# Sizes change from batch to batch: one kernel for all sizes, rather than others for 1 and for multiples of 16.
+# `launch` relies on this when it reuses a compiled kernel
+size_free = triton.jit(
+    do_not_specialize=["E", "N", "K", "F", "stride", "last", "high", "low", "plus", "TILES", "PROGRAMS"]
+)
 
 # Entries of `flags`
 NUMBER = tl.constexpr(0)  # number of supernodes

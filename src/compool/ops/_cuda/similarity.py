@@ -43,18 +43,16 @@ def edge_distance_backward(
 def edge_moments(x: Tensor, edge_index: Tensor, counted: Tensor, group: Tensor | None, num_groups: int) -> Tensor:
     if torch.are_deterministic_algorithms_enabled():
         return _torch_similarity.edge_moments(x, edge_index, counted, group, num_groups)
-    (edges, stride), num_sums = strided(edge_index), num_groups * x.size(1)
-    sums = torch.zeros(num_sums + 1, dtype=wide(x), device=x.device)
+    (edges, stride), sums = strided(edge_index), torch.zeros(num_groups, x.size(1), dtype=wide(x), device=x.device)
     num_counted, num_edges = torch.zeros(num_groups, dtype=torch.long, device=x.device), edge_index.size(1)
     if num_edges:
         (num_tiles, columns), tile = tiles(num_edges, x)
         programs = min(num_tiles, PROGRAMS)
         groups, grouped = _groups(edges, group)
         given = (x.contiguous(), edges, stride, counted.contiguous(), groups, sums, num_counted)
-        sizes = (num_edges, x.size(0), num_tiles, programs, 1)
+        sizes = (num_edges, x.size(0), num_tiles, programs)
         launch(kernels.edge_moments, (programs, columns), *given, *sizes, **grouped, **tile)
-    count = sums[-1] if group is None else num_counted.unsqueeze(1)
-    return sums[:num_sums].view(num_groups, -1) / count.clamp(min=1)
+    return sums / (counted.sum() if group is None else num_counted.unsqueeze(1)).clamp(min=1)
 
 
 def observe(
@@ -77,11 +75,10 @@ def observe(
         first = _torch.distinct(edge_index, x.size(0))
         if first is not None:
             counted &= first
-            statistics[channels + kernels.COUNT.value] = counted.sum()
-    spacing = _torch_similarity.sample_spacing(num_edges)
-    (num_tiles, columns), tile = tiles(-(-num_edges // spacing), x)
+            statistics[channels] = counted.sum()
+    (num_tiles, columns), tile = tiles(num_edges, x)
     programs = min(num_tiles, PROGRAMS)
-    given = (x, edges, stride, counted, edges, statistics, flags, num_edges, x.size(0), num_tiles, programs, spacing)
+    given = (x, edges, stride, counted, edges, statistics, flags, num_edges, x.size(0), num_tiles, programs)
     launch(kernels.edge_moments, (programs, columns), *given, GROUPED=False, **tile)
     share, weight = statistics.new_empty(channels), statistics.new_empty(channels)
     scale, width = statistics.new_empty(1), {"D": channels, "COLUMNS": power(channels)}

@@ -8,11 +8,11 @@ import triton.language as tl
 from compool.ops import _torch_similarity
 from compool.ops._cuda.kernels import RANGE, UNSORTED, raise_flag, size_free
 
-# Positions in `statistics`, after the D sums of squared differences over a batch's sampled edges: the numbers of
-# counted edges among the sampled and among all edges; the sums of d − 1 and of its square over all counted edges; the
-# batch's weight in the running statistics; and the running variance before the batch
-SAMPLED, COUNT, SUM, SQUARES, STEP, BEFORE = (tl.constexpr(position) for position in range(6))
-SCALARS = 6
+# Positions in `statistics`, after the D sums of squared differences over a batch's counted edges: the number of counted
+# edges; the sums of d − 1 and of its square over these; the batch's weight in the running statistics; and the running
+# variance before the batch
+COUNT, SUM, SQUARES, STEP, BEFORE = (tl.constexpr(position) for position in range(5))
+SCALARS = 5
 _MOMENTUM, _TINY = tl.constexpr(_torch_similarity.MOMENTUM), tl.constexpr(_torch_similarity.TINY)
 _NO_SHARE, _EPSILON = tl.constexpr(_torch_similarity.NO_SHARE), tl.constexpr(_torch_similarity.EPSILON)
 
@@ -97,17 +97,17 @@ def edge_distance_backward(
 
 @size_free
 def edge_moments(
-    x, edge_index, stride, counted, group, sums, num_counted, E, N, TILES, PROGRAMS, SPACING,
+    x, edge_index, stride, counted, group, sums, num_counted, E, N, TILES, PROGRAMS,
     GROUPED: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """The sums of squared differences over the counted edges among every SPACING-th edge, and the number of these
-    edges: in `num_counted` if GROUPED, else behind the sums. All are initially zero.
+    """The sums of squared differences over the counted edges; if GROUPED, also the number of these edges, in
+    `num_counted`. All are initially zero.
     """
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     dtype = sums.dtype.element_ty
     total = tl.zeros([COLUMNS], dtype=dtype)
     for tile_number in range(tl.program_id(0), TILES, PROGRAMS):
-        e = (tile_number * ROWS + tl.arange(0, ROWS)).to(tl.int64) * SPACING
+        e = (tile_number * ROWS + tl.arange(0, ROWS)).to(tl.int64)
         u, v, valid = _ends(e, edge_index, stride, E, N)
         valid = valid & (tl.load(counted + e, mask=e < E, other=0) != 0)
         tile = valid[:, None] & (c < D)[None, :]
@@ -121,8 +121,6 @@ def edge_moments(
                 tl.atomic_add(num_counted + g, count, mask=tl.program_id(1) == 0, sem="relaxed")
         else:
             total += tl.sum(difference * difference, 0)
-            count = tl.sum(valid.to(dtype), 0)
-            tl.atomic_add(sums + D, count, mask=tl.program_id(1) == 0, sem="relaxed")
     if not GROUPED:
         tl.atomic_add(sums + c, total, mask=c < D, sem="relaxed")
 
@@ -151,18 +149,19 @@ def update_mean(
     c = tl.arange(0, COLUMNS)
     inside = c < D
     dtype = statistics.dtype.element_ty
-    count = tl.load(statistics + D + SAMPLED)
+    count = tl.load(statistics + D + COUNT)
     before = tl.load(mean + c, mask=inside, other=1.0).to(dtype)
     latest = tl.load(statistics + c, mask=inside, other=1.0) / tl.maximum(count, 1.0)
-    infinite = tl.sum((latest - latest != 0).to(tl.int32), 0)  # or NaN
-    counts = (count > 0) & (infinite == 0)
+    latest = latest.to(mean.dtype.element_ty).to(dtype)  # may overflow in half precision
+    all_finite = tl.min((tl.abs(latest) < float("inf")).to(tl.int32), 0)  # NaN is not
+    counts = (count > 0) & (all_finite == 1)
     batches = tl.load(num_batches) + counts.to(tl.int64)
     tl.store(num_batches, batches)
     step = tl.maximum(1.0 / tl.maximum(batches, 1).to(dtype), _MOMENTUM)
     step = tl.where(counts, step, 0.0).to(dtype)
     tl.store(statistics + D + STEP, step)
     tl.store(statistics + D + BEFORE, tl.load(variance).to(dtype))
-    after = tl.where(counts, before + step * (latest - before), before).to(mean.dtype.element_ty)
+    after = (before + step * (tl.where(counts, latest, before) - before)).to(mean.dtype.element_ty)
     tl.store(mean + c, after, mask=inside)
     constant = after.to(dtype) <= _TINY
     logits = tl.where(constant, _NO_SHARE, tl.load(logit + c, mask=inside, other=0.0).to(dtype))
@@ -196,8 +195,9 @@ def standardise(statistics, variance, scale, distance, E, D: tl.constexpr, BLOCK
     count = tl.maximum(tl.load(statistics + D + COUNT), 1.0)
     mean = tl.load(statistics + D + SUM) / count
     latest = tl.load(statistics + D + SQUARES) / count - mean * mean
+    latest = latest.to(variance.dtype.element_ty).to(dtype)  # may overflow in half precision
     before = tl.load(statistics + D + BEFORE)
-    latest = tl.where(latest - latest != 0, before, tl.maximum(latest, 0.0))
+    latest = tl.where(tl.abs(latest) < float("inf"), tl.maximum(latest, 0.0), before)  # NaN is not
     after = (before + tl.load(statistics + D + STEP) * (latest - before)).to(variance.dtype.element_ty)
     factor = -1.0 / tl.sqrt(after.to(dtype) + _EPSILON)
     if tl.program_id(0) == 0:
