@@ -25,6 +25,8 @@ def graphs() -> data.GraphSet:
 def test_levels_are_what_the_layers_did(graphs: data.GraphSet) -> None:
     network = nn.Network("CPCPL", in_channels=4, hidden=8, num_classes=3, dropout=0.5)
     shown = inspect_graph(network, graphs, 4)
+    assert network.training
+    network.eval()
     x = network.layers[0](graphs[4].x, graphs[4].edge_index).relu()
     out = network.layers[1](x, graphs[4].edge_index)
     first, second = shown.levels
@@ -54,6 +56,7 @@ def test_the_result_of_a_regression_is_not_a_percentage() -> None:
     run = replace(example(0), test=0.5, metrics={"chosen": "mae", "task": "regression"})
     about = networks.describe_network(run, "0.51")
     assert "(best validation mean absolute error), test mean absolute error 0.5; trained again, 0.51." in about
+    assert "test mean absolute error not defined." in networks.describe_network(replace(run, test=None))
 
 
 @pytest.mark.parametrize("threshold", [-1.0, -0.1, 0.0, 0.3, 1.0])

@@ -84,6 +84,14 @@ def test_metrics_of_numbers() -> None:
     assert details("regression", logits, y) == {}
 
 
+def test_confident_predictions_are_ranked_by_their_logits() -> None:
+    y, logit = torch.tensor([0, 1, 0, 1]), torch.tensor([40.0, 50.0, 60.0, 70.0])
+    assert score("roc_auc", "classification", logit.unsqueeze(1), y) == 0.75
+    assert score("roc_auc", "classification", torch.stack([-logit, logit], 1), y) == 0.75
+    assert score("roc_auc", "multilabel", logit.unsqueeze(1), y.unsqueeze(1).float()) == 0.75
+    assert score("accuracy", "classification", torch.ones(10, 1), torch.arange(10) // 3 % 3 % 2) == 0.3
+
+
 def test_metrics_that_are_not_defined() -> None:
     ones = torch.ones(4, dtype=torch.long)
     assert np.isnan(score("roc_auc", "classification", torch.randn(4, 2), ones))
@@ -221,6 +229,10 @@ def test_lower_is_better_where_it_is(tmp_path: Path) -> None:
     assert row.best == ("gin",)
     assert row.comparisons["gin"].corrected.difference == pytest.approx(1.075)
     assert best_run(runs).test == 0.9
+    failed = example(9, status="failed", test=None, validation=None, reason="its loss is NaN")
+    assert best_run([failed, *runs]).test == 0.9
+    with pytest.raises(ValueError, match="no training of component on NCI1 finished: its loss is NaN"):
+        best_run([failed])
     first = collect([example(0, metrics=metrics, epoch=2)], "first").rows[0].results["component"].runs[0]
     assert first.epoch == 1  # of validation 0.5 and 0.8, the lower
 

@@ -118,10 +118,12 @@ def inspect_graph(
     if threshold is not None:
         for pool in pools:
             pool.threshold, pool.quantile, pool.ratio = threshold, None, None
+    is_training = network.training
     try:
         with torch.no_grad():
             logits = network.eval()(x.to(next(network.parameters()).dtype), graph.edge_index)[0]
     finally:
+        network.train(is_training)
         thresholds = [pool.threshold for pool in pools]
         for pool, hook, settings in zip(pools, hooks, saved_settings, strict=True):
             hook.remove()

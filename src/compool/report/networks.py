@@ -100,8 +100,10 @@ def describe_network(run: Run, test: str = "") -> str:
 
 def _formatted(run: Run, value: float | None) -> str:
     """A result of a run, as its metric is shown."""
+    if value is None:
+        return "not defined"
     metric = METRICS[chosen_metric(run.metrics)]
-    return format_mean(metric, value or 0.0) + ("%" if metric.higher else "")
+    return format_mean(metric, value) + ("%" if metric.higher else "")
 
 
 def model_path(store: Path, run: Run) -> Path:

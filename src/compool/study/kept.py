@@ -1,5 +1,6 @@
 """Find a run in a study, and rebuild its network from the stored weights."""
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,9 +50,16 @@ def find_run(store: Path, dataset: str, method: str, recipe: str = "", replica: 
 
 
 def best_run(runs: Sequence[Run]) -> Run:
-    """The run with the best validation metric; if tied, the one with the lowest replica."""
-    sign = 1 if METRICS[chosen_metric(runs[0].metrics)].higher else -1
-    return max(runs, key=lambda run: (sign * (run.validation or 0.0), -run.replica))
+    """The finished run with the best validation metric; if tied, the one with the lowest replica."""
+    finished = [run for run in runs if run.status == "done"]
+    if not finished:
+        raise ValueError(f"no training of {runs[0].method} on {runs[0].dataset} finished: {runs[0].reason}")
+    sign = 1 if METRICS[chosen_metric(finished[0].metrics)].higher else -1
+
+    def rank(run: Run) -> tuple[float, int]:
+        return -math.inf if run.validation is None else sign * run.validation, -run.replica
+
+    return max(finished, key=rank)
 
 
 def number_ranges(numbers: Iterable[int]) -> str:

@@ -76,17 +76,17 @@ def _classification(name: str, logits: Tensor, y: Tensor) -> float:
     confusion = _confusion(logits, y)
     size, by_class = confusion.sum(1), _by_class(confusion)
     if name == "accuracy":
-        return float(confusion.diagonal().sum() / len(y))
+        return int(confusion.diagonal().sum()) / len(y)
     if name == "balanced_accuracy":
         return _mean(by_class["recall"], size > 0)
     if name == "f1":
         return _mean(by_class["f1"], size + confusion.sum(0) > 0)
     present = (size > 0) & (size < len(y))
-    probability = _probability(logits)
-    if len(size) == 2:
-        return _ranked(name, probability[:, 1], y == 1) if bool(present.all()) else math.nan
+    if len(size) == 2:  # ranked by logits: probabilities of confident predictions would be equal
+        return _ranked(name, _second_logit(logits), y == 1) if bool(present.all()) else math.nan
+    probability = logits.double().softmax(1)
     per_class = [_ranked(name, probability[:, c], y == c) if present[c] else math.nan for c in range(len(size))]
-    return _mean(torch.tensor(per_class), present)
+    return _mean(torch.tensor(per_class, dtype=torch.double), present)
 
 
 def _ranked(name: str, value: Tensor, positive: Tensor) -> float:
@@ -120,8 +120,8 @@ def _per_label(name: str, logits: Tensor, y: Tensor) -> Tensor:
         elif name == "f1":
             values.append(float(_by_class(_confusion(logit.unsqueeze(1), target))["f1"][1]))
         else:
-            values.append(_ranked(name, logit.sigmoid(), target == 1))
-    return torch.tensor(values)
+            values.append(_ranked(name, logit, target == 1))
+    return torch.tensor(values, dtype=torch.double)
 
 
 def _num_classes(logits: Tensor) -> int:
@@ -132,11 +132,10 @@ def _predicted_classes(logits: Tensor) -> Tensor:
     return (logits[:, 0] > 0).long() if logits.size(1) == 1 else logits.argmax(1)
 
 
-def _probability(logits: Tensor) -> Tensor:
-    """The probability of each class [n, classes]; one logit is that of the second class."""
-    if logits.size(1) == 1:
-        logits = torch.cat([torch.zeros_like(logits), logits], 1)
-    return logits.double().softmax(1)  # float32 would make confident predictions equal
+def _second_logit(logits: Tensor) -> Tensor:
+    """The logit of the second of two classes [n], from one logit or two."""
+    logits = logits.double()
+    return logits[:, 0] if logits.size(1) == 1 else logits[:, 1] - logits[:, 0]
 
 
 def _mean(values: Tensor, mask: Tensor) -> float:
