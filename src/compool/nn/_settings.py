@@ -17,15 +17,13 @@ _SCORES = {"tanh": (0.0, (-1.0, 1.0)), "sigmoid": (0.5, (0.0, 1.0)), "hardtanh":
 
 def activation(score: Score) -> "Callable[[Tensor], Tensor]":
     """The score function with this name; a callable is returned unchanged."""
-    import torch
-
     if callable(score):
         return score
     if score not in _SCORES:
         raise ValueError(f"score must be {', '.join(map(repr, _SCORES))} or a callable, got {score!r}")
-    functions: dict[str, Callable[[Tensor], Tensor]]
-    functions = {"tanh": torch.tanh, "sigmoid": torch.sigmoid, "hardtanh": torch.nn.functional.hardtanh}
-    return functions[score]
+    from compool.ops.score import ACTIVATIONS
+
+    return ACTIVATIONS[score]
 
 
 def score_name(score: Score) -> str:

@@ -1,6 +1,5 @@
 """All steps in one operator, forward and backward: the usual case, without the overhead of autograd between steps."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from compool.ops.budget import ratio_parts
 from compool.ops.coarsen import coarsen, coarsen_selected
 from compool.ops.components import Components, count_members
 from compool.ops.merge import merge
-from compool.ops.score import score_halves, scorer
+from compool.ops.score import ACTIVATIONS, score_halves, scorer
 
 
 def _shape(
@@ -36,12 +35,6 @@ def _shape(
     merged = torch.empty_like(edge_score, dtype=torch.bool)
     return out, edge_score, cluster, edge_index.new_empty(2, unknown_size()), graph, merged, weight
 
-
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-    "hardtanh": torch.nn.functional.hardtanh,
-}
 
 _pool = operator(
     "pool(Tensor x, Tensor halves, Tensor bias, Tensor? term, Tensor edge_index, Tensor? batch, str activation,"
@@ -120,7 +113,7 @@ def _score_and_merge(
     the merged edges are known.
     """
     raw = score_halves(x, halves, bias, edge_index)
-    edge_score = _ACTIVATIONS[activation](raw if term is None else raw + term)
+    edge_score = ACTIVATIONS[activation](raw if term is None else raw + term)
     size = count_members(cluster, like.size(0))
     parts = Components(cluster, first=size, alone=(size == 1)[cluster])  # of `first`, only the length counts here
     return merge(x, edge_score, edge_index, merged, parts, wide=True).to(like.dtype), edge_score
@@ -178,12 +171,12 @@ def pool(
         (tensor([0, 0, 1]), tensor([[10.7616],
                 [ 5.0000]]))
     """
-    if activation not in _ACTIVATIONS:
-        raise ValueError(f"activation must be one of {', '.join(_ACTIVATIONS)}; got {activation!r}")
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {activation!r}")
     halves, bias = scorer(x, weight, bias, symmetric)
     if not _is_fused(x):
         raw = score_halves(x, halves, bias, edge_index)
-        edge_score = _ACTIVATIONS[activation](raw if term is None else raw + term)
+        edge_score = ACTIVATIONS[activation](raw if term is None else raw + term)
         if ratio is None:
             coarse = coarsen(edge_score, edge_index, x.size(0), threshold, batch, self_loops)
         else:

@@ -35,6 +35,11 @@ _sum_ends = operator(
     lambda values, edge_index, num_nodes: values.new_empty(2, num_nodes),
     lambda kernels: kernels.sum_ends,
 )
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "hardtanh": torch.nn.functional.hardtanh,
+}
 
 
 class _SumEnds(torch.autograd.Function):

@@ -61,9 +61,9 @@ def power(count: int) -> int:
 def tiles(rows: int, x: Tensor) -> tuple[tuple[int, int], dict[str, int]]:
     """The grid and the tile of a kernel over rows and channels."""
     channels = x.size(1)
-    columns = min(1 << max(channels - 1, 0).bit_length(), 128)
+    columns = min(power(channels), 128)
     tile = {"D": channels, "ROWS": max(1, 2048 // columns), "COLUMNS": columns}
-    return (-(-rows // tile["ROWS"]), -(-channels // columns)), tile
+    return (*over(rows, tile["ROWS"]), *over(channels, columns)), tile
 
 
 def strided(edge_index: Tensor) -> tuple[Tensor, int]:

@@ -32,7 +32,7 @@ def pool(
     check_nodes(num_nodes)
     graphs, batched = (edges, False) if batch is None else (batch.contiguous(), True)
     grid, tile = tiles(num_nodes, x)
-    by_node, by_edge = (-(-num_nodes // NODES),), (-(-num_edges // EDGES) or 1,)
+    by_node, by_edge = over(num_nodes, NODES), over(max(num_edges, 1), EDGES)
 
     # What each end of an edge adds to its score; every node is a component by itself
     size = min(power(2 * num_edges), launching.TABLE)
