@@ -56,6 +56,7 @@ class Baseline(nn.Module):
         self.network = network
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        """The logits of each graph [graphs, 2]."""
         return self.network(x, edge_index, batch, int(batch[-1]) + 1)
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GIN, global_add_pool
+from tqdm import trange
 
 from compool import ComponentPooling
 from compool.data import color_connectivity
@@ -47,10 +48,10 @@ class MessagePassing(nn.Module):
         return self.head(global_add_pool(self.body(x, edge_index), batch) / 100)
 
 
-def train(network: nn.Module, graphs: list[Data], epochs: int, lr: float = 0.01) -> None:
+def train(network: nn.Module, graphs: list[Data], epochs: int, lr: float = 0.01, name: str = "") -> None:
     optimizer = torch.optim.Adam(network.parameters(), lr)
     network.train()
-    for _ in range(epochs):
+    for _ in trange(epochs, desc=name, unit="epoch", leave=False):
         for batch in DataLoader(graphs, batch_size=60, shuffle=True):
             optimizer.zero_grad()
             F.cross_entropy(network(batch.x, batch.edge_index, batch.batch), batch.y).backward()
@@ -116,6 +117,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/color_connectivity.png"))
     parser.add_argument("--no-gin", action="store_true", help="train component pooling only")
     args = parser.parse_args()
+    for name in ("graphs", "epochs"):
+        if getattr(args, name) < 1:
+            parser.error(f"--{name} must be at least 1")
+    if args.side and args.side < 4:
+        parser.error("--side must be at least 4")
     torch.manual_seed(args.seed)
     graphs = with_noise(list(color_connectivity("grid-16", args.graphs + 600)), args.noise, args.sigma, 0)
     held_out, training = graphs[:600], graphs[600:]
@@ -128,7 +134,7 @@ def main() -> None:
     if not args.no_gin:
         networks["GIN, 4 layers"] = MessagePassing(2 + args.noise)
     for name, network in networks.items():
-        train(network, training, args.epochs)
+        train(network, training, args.epochs, name=name)
         on_larger = f", {accuracy(network, larger):.1%} on {args.side} × {args.side}" if larger else ""
         print(f"{name}: {accuracy(network, held_out):.1%} on 16 × 16{on_larger}")
     islands = networks["component pooling"]

@@ -62,7 +62,8 @@ def test_layers_do_without_the_packages_of_the_extras() -> None:
 def test_the_command_says_what_to_install() -> None:
     done = python(BLOCK + "from compool.__main__ import main\nmain()")
     assert done.returncode == 1
-    assert done.stderr.strip() == (f"compool: the command needs {', '.join(NEEDED)}: pip install 'compool[study]'")
+    remedy = "pip install -c constraints.txt '.[study]'"
+    assert done.stderr.strip() == f"compool: the command needs {', '.join(NEEDED)}: {remedy}"
 
 
 @pytest.mark.parametrize(

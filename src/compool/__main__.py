@@ -9,7 +9,7 @@ NEEDED = ("typer", "rich", "scipy", "matplotlib", "networkx", "safetensors")  # 
 def main() -> None:
     """Run the command, or exit with a message that says what to install."""
     if missing := [name for name in NEEDED if find_spec(name) is None]:
-        sys.exit(f"compool: the command needs {', '.join(missing)}: pip install 'compool[study]'")
+        sys.exit(f"compool: the command needs {', '.join(missing)}: pip install -c constraints.txt '.[study]'")
     from compool.cli import app
 
     app()

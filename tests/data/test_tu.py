@@ -123,7 +123,7 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
     cached.write_bytes(cached.read_bytes()[:200])
     assert load("TINY", tmp_path).num_nodes == 6
     cached.write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match=r"TINY\.npz is damaged, or not a graph set .* delete it"):
+    with pytest.raises(ValueError, match=r"TINY\.npz is damaged, or not a graph set .* delete it if it is a cache"):
         load("TINY")
     for wrong in ({"format": 1}, {"format": [1, 1]}, {"format": 1, "node_ptr": 3, "out_degree": 4}):
         np.savez(cached, **{key: np.array(value) for key, value in wrong.items()})

@@ -4,6 +4,7 @@ import copy
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -217,6 +218,13 @@ def test_errors_on_a_gpu_are_the_cpu_s(budget: dict[str, float]) -> None:
 def test_bad_settings(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ComponentPooling(3, **settings)
+
+
+@pytest.mark.parametrize("name", ["threshold", "quantile", "ratio", "max_size"])
+def test_budgets_are_numbers(name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} must be a number, got '0.5'"):
+        ComponentPooling(3, **{name: "0.5"})
+    ComponentPooling(3, ratio=np.float32(0.5))
 
 
 @pytest.mark.parametrize("budget", [{"quantile": 0.5}, {"ratio": 0.5}, {"max_size": 2}])

@@ -217,7 +217,7 @@ def test_any_module_is_a_scorer() -> None:
             lambda source: torch.zeros(2, device="meta"),
             "scorer must return scores on cpu, the device of x; got meta",
         ),
-        (lambda source: torch.full((2,), torch.nan), "the score of edge 0 .* is NaN"),
+        (lambda source: torch.full((2,), torch.nan), "the score of edge 0 .* is NaN.* what a scorer .* of your own"),
     ],
 )
 def test_scorers_that_return_something_else(result: object, message: str) -> None:
@@ -229,10 +229,16 @@ def test_scorers_that_return_something_else(result: object, message: str) -> Non
         ComponentPooling(2, scorer=Wrong())(torch.ones(2, 2), torch.tensor([[0, 1], [1, 0]]))
 
 
+def test_scorers_are_called_with_three_arguments() -> None:
+    message = r"scorer is called as scorer\(x_source, x_target, edge_attr\), but .* of Linear takes \(input"
+    with pytest.raises(TypeError, match=message):
+        ComponentPooling(2, scorer=torch.nn.Linear(2, 1))
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"scorer": "cosine"}, "scorer must be 'linear', 'similarity', 'random' or a module; got 'cosine'"),
+        ({"scorer": "cosine"}, "scorer must be 'linear', 'similarity', 'random' or a torch.nn.Module; got 'cosine'"),
         ({"reduce": "max"}, "reduce must be one of 'score', 'sum', 'mean', 'graded'; got 'max'"),
         ({"reduce": "mean", "weights": "all"}, "weights='all' needs reduce='score'"),
         ({"reduce": "graded", "weights": "all"}, "weights='all' needs reduce='score'"),

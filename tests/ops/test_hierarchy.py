@@ -144,6 +144,12 @@ def test_nothing() -> None:
     assert levels.at(0.0).tolist() == levels.at_ratio(0.1).tolist() == [0, 1, 2]
 
 
+def test_nan_is_no_threshold() -> None:
+    levels = compool.hierarchy(torch.tensor([[0], [1]]), torch.ones(1))
+    with pytest.raises(ValueError, match="threshold must not be NaN"):
+        levels.at(math.nan)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -212,4 +212,5 @@ app()
     command = [sys.executable, "-c", script, "run", "--log", "tensorboard", "--store", str(tmp_path / "s.sqlite")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr == "compool: the tensorboard log needs a package: pip install 'compool[tensorboard]'\n"
+    remedy = "pip install -c constraints.txt '.[tensorboard]'"
+    assert done.stderr == f"compool: the tensorboard log needs a package: {remedy}\n"

@@ -28,6 +28,22 @@ def test_time_left_is_without_the_first_epoch(monkeypatch: pytest.MonkeyPatch) -
     assert second.endswith("epoch 4/10, loss 0.600, validation 50.0%, 42 s left")
 
 
+def test_time_left_of_blocks_that_started_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first epoch of the second block is not progress since the first block's."""
+    now = [0.0]
+    monkeypatch.setattr("compool.study.progress.time.monotonic", lambda: now[0])
+    other, console = replace(BLOCK, replicas=(2, 3)), Console(file=io.StringIO())
+    with Progress([BLOCK, other], console) as progress:
+        for epoch in range(1, 7):
+            for block, seconds in ((BLOCK, 12.0 * epoch), (other, 12.0 * epoch + 0.3)):
+                now[0] = seconds
+                progress.epoch(block, epoch, SEEN)
+    estimates = [float(line.split()[-3]) for line in console.file.getvalue().splitlines()]
+    left = [12.0 * (10 - epoch) for epoch in range(2, 7)]
+    assert all(actual < estimate < 2.2 * actual for estimate, actual in zip(estimates, left, strict=True))
+    assert estimates[-1] < 1.3 * left[-1]  # the other block's current epoch counts ever less
+
+
 def test_a_block_that_goes_on_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """Epochs of before count as done, but not towards the speed; and if it begins anew after all, they are to do."""
     now = [0.0]

@@ -16,6 +16,7 @@ from compool.data._archive import Archive, SizeError
 FORMAT = 2  # 1: without edge labels and attributes
 READABLE = (1, 2)
 _CHECKSUM = "about_checksum"
+_REMEDY = "save it again, or delete it if it is a cached copy"
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any], about: Mapping[str, str]) -> None:
@@ -48,7 +49,7 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str], bo
         raise
     except (ValueError, TypeError, LookupError) as error:
         raise damaged(path, error) from None
-    raise ValueError(f"{path} has format {version}, this version reads {FORMAT}; delete it")
+    raise ValueError(f"{path} has format {version}, this version reads {FORMAT}; {_REMEDY}")
 
 
 def read_notes(path: Path) -> dict[str, str]:
@@ -65,7 +66,7 @@ def read_notes(path: Path) -> dict[str, str]:
 
 def damaged(path: Path, error: Exception) -> ValueError:
     """The error for a file with invalid arrays."""
-    return ValueError(f"{path} is damaged, or not a graph set ({error}); delete it")
+    return ValueError(f"{path} is damaged, or not a graph set ({error}); {_REMEDY}")
 
 
 def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:

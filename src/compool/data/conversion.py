@@ -148,7 +148,7 @@ def _read(index: int, graph: Any) -> _Graph:
         outside = edge_index.min() if edge_index.min() < 0 else edge_index.max()
         raise wrong(f"has nodes 0..{num_nodes - 1}, but an edge of node {outside}")
     if y is None:
-        raise wrong("has no y: set a class, numbers or labels to predict; any will do if it is not used")
+        raise wrong("has no y: set a class, numbers or labels to predict; if you only predict, set y=0")
     if y.dtype.kind not in "biuf":
         raise wrong(f"must have numbers as y, got {y.dtype}")
     if y.ndim > 2 or (y.ndim and len(y) != 1):

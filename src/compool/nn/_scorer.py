@@ -1,5 +1,6 @@
 """The learnable part of component pooling: a score for every edge."""
 
+import inspect
 from collections.abc import Callable
 
 import torch
@@ -15,6 +16,21 @@ from compool.ops.score import score_and_pass
 
 Scorer = str | torch.nn.Module
 SIMILARITY_BIAS = 1.0  # initially, edges merge whose distance is below the mean plus one standard deviation
+
+
+def check_call(scorer: torch.nn.Module) -> None:
+    """Require a scorer to take three arguments."""
+    try:
+        signature = inspect.signature(scorer.forward)
+    except ValueError:  # not written in Python
+        return
+    try:
+        signature.bind(None, None, None)
+    except TypeError:
+        raise TypeError(
+            "scorer is called as scorer(x_source, x_target, edge_attr), but the forward method of "
+            f"{type(scorer).__name__} takes {signature}"
+        ) from None
 
 
 class EdgeScorer(torch.nn.Module):
@@ -34,7 +50,9 @@ class EdgeScorer(torch.nn.Module):
         if edge_dim is not None and edge_dim < 1:
             raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
         if scorer not in SCORERS and not isinstance(scorer, torch.nn.Module):
-            raise ValueError(f"scorer must be {', '.join(map(repr, SCORERS))} or a module; got {scorer!r}")
+            raise ValueError(f"scorer must be {', '.join(map(repr, SCORERS))} or a torch.nn.Module; got {scorer!r}")
+        if isinstance(scorer, torch.nn.Module):
+            check_call(scorer)
         if symmetric and isinstance(scorer, torch.nn.Module):
             raise ValueError(
                 "symmetric=True is for the linear scorer; a module is symmetric if it treats both ends alike"

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # commands check settings without importing torch, which takes seconds
@@ -54,6 +55,9 @@ def check_budget(
 ) -> None:
     """Require at most one budget, and no threshold with a quantile or ratio, which replace it."""
     given = {"quantile": quantile, ratio_name: ratio, "max_size": max_size}
+    for name, value in {**given, "threshold": threshold}.items():
+        if value is not None and not isinstance(value, Real):
+            raise TypeError(f"{name} must be a number, got {value!r}")
     chosen = [f"{name}={value}" for name, value in given.items() if value is not None]
     if len(chosen) > 1:
         raise ValueError(f"choose one of {', '.join(given)}; got {' and '.join(chosen)}")

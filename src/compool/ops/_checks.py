@@ -202,7 +202,8 @@ def nan_score(edge_score: Tensor) -> NanScore:
     edge = int(edge_score.isnan().nonzero()[0])
     return NanScore(
         f"the score of edge {edge} (of {edge_score.numel()}) is NaN, which is neither above nor below the threshold: "
-        "x or the layer's weights hold NaN, infinity, or numbers too large for their type"
+        "x, the layer's weights, or what a scorer or score function of your own returns, hold NaN, infinity, or "
+        "numbers too large for their type"
     )
 
 

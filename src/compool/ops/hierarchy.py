@@ -37,6 +37,8 @@ class Hierarchy(NamedTuple):
         """The supernode of each node [N] if the edges that score above `threshold` merge: 0..K−1, numbered by first
         member.
         """
+        if math.isnan(threshold):
+            raise ValueError("threshold must not be NaN")
         return components(self.edge_index, self.score.detach() > threshold, self.num_nodes).cluster
 
     def at_ratio(self, ratio: float) -> Tensor:

@@ -28,7 +28,7 @@ def require_logs(kinds: Sequence[str]) -> None:
         if kind not in LOG_KINDS:
             raise ValueError(f"a log must be one of {', '.join(LOG_KINDS)}; got {kind!r}")
     if "tensorboard" in kinds and find_spec("tensorboard") is None:
-        raise ValueError("the tensorboard log needs a package: pip install 'compool[tensorboard]'")
+        raise ValueError("the tensorboard log needs a package: pip install -c constraints.txt '.[tensorboard]'")
 
 
 def open_logs(kinds: Sequence[str], store: Path) -> LogWriter:

@@ -24,7 +24,9 @@ class Progress:
         self.total = sum(len(block.replicas) * block.recipe.epochs for block in plan)
         self.epochs = {block: block.epochs_done for block in plan}
         self.done = sum(len(block.replicas) * block.epochs_done for block in plan)
-        self.first: tuple[float, int] | None = None  # when the first epoch ended, and how many epochs were done
+        self.measured = 0  # epochs since `since`, of all replicas
+        self.since: float | None = None  # when the first epoch ended
+        self.reported: set[Block] = set()
         self.last = time.monotonic()
         self.bar = rich.progress.Progress(
             rich.progress.TextColumn("{task.description}"),
@@ -46,7 +48,8 @@ class Progress:
 
     def epoch(self, block: Block, epoch: int, curves: Curves) -> None:
         """Record an epoch of a block. Epochs may be skipped, and a block may restart."""
-        self.done += len(block.replicas) * (epoch - self.epochs.get(block, 0))
+        trained = len(block.replicas) * (epoch - self.epochs.get(block, 0))
+        self.done += trained
         self.epochs[block] = epoch
         self.done = min(self.done, self.total)  # some epochs of a block that was halved were counted already
         position = f"epoch {epoch}/{block.recipe.epochs}"
@@ -57,10 +60,13 @@ class Progress:
         narrow = self.console.width < 120
         self.bar.update(self.task, completed=self.done, description=f"{block.name}, {position}" if narrow else text)
         now = time.monotonic()
-        since, before = self.first = self.first or (now, self.done)  # the first epoch includes compilation
-        if not self.console.is_terminal and now - self.last > LINE_INTERVAL and self.done > before:
+        self.since = self.since or now
+        if block in self.reported or self.measured:
+            self.measured += trained  # not the first epochs of blocks that started together: these include compilation
+        self.reported.add(block)
+        if not self.console.is_terminal and now - self.last > LINE_INTERVAL and self.measured > 0:
             self.last = now
-            remaining = (now - since) * (self.total - self.done) / (self.done - before)
+            remaining = (now - self.since) * (self.total - self.done) / self.measured
             self.console.print(f"{text}, {remaining:.0f} s left", soft_wrap=True, highlight=False)
 
     def finished(self, runs: Sequence[Run]) -> None:
