@@ -1,6 +1,5 @@
 """Chromium without a window, driven through a pipe by its DevTools protocol."""
 
-import base64
 import contextlib
 import json
 import os
@@ -94,11 +93,6 @@ class Browser:
     def move(self, x: float, y: float) -> None:
         """Move the mouse."""
         self._call("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": x, "y": y})
-
-    def picture(self, path: Path, whole: bool = True) -> None:
-        """Take a screenshot."""
-        found = self._call("Page.captureScreenshot", {"captureBeyondViewport": whole, "format": "png"})
-        path.write_bytes(base64.b64decode(found["data"]))
 
     def _call(self, method: str, given: dict[str, Any] | None = None) -> Any:
         self.number += 1

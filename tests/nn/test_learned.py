@@ -124,6 +124,15 @@ def test_similarity_by_itself_checks_its_input() -> None:
     assert similarity.num_batches_tracked == 0
 
 
+def test_running_means_follow_the_batches() -> None:
+    edge_index, similarity = torch.tensor([[0, 1], [1, 0]]), Similarity(2)
+    x = torch.tensor([[0.0, 0.0], [1.0, 2.0]])
+    for _ in range(30):  # the first batches are averaged, later ones get a weight of 0.05
+        similarity(x, edge_index)
+    similarity(3 * x, edge_index)
+    torch.testing.assert_close(similarity.mean, torch.tensor([1.0, 4.0]) * (0.95 + 0.05 * 9))
+
+
 def test_self_loops_and_repeats_do_not_count() -> None:
     torch.manual_seed(0)
     x, edge_index = torch.randn(6, 2), torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]])

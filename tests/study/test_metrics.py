@@ -92,6 +92,30 @@ def test_confident_predictions_are_ranked_by_their_logits() -> None:
     assert score("accuracy", "classification", torch.ones(10, 1), torch.arange(10) // 3 % 3 % 2) == 0.3
 
 
+@pytest.mark.parametrize("name", ["roc_auc", "average_precision"])
+def test_confident_predictions_of_several_classes_do_not_tie(name: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    y, logits = torch.arange(30) % 3, 40 * torch.randn(30, 3, generator=generator)
+    others = [[1, 2], [0, 2], [0, 1]]
+    odds = torch.stack([logits[:, c] - logits[:, others[c]].double().logsumexp(1) for c in range(3)], 1)
+    metric = {"roc_auc": reference.roc_auc_score, "average_precision": reference.average_precision_score}[name]
+    expected = np.mean([metric(y == c, odds[:, c]) for c in range(3)])
+    assert score(name, "classification", logits, y) == pytest.approx(expected)
+
+
+def test_tied_predictions_are_scikit_learns() -> None:
+    y, logit = torch.tensor([0, 1, 0, 1, 1]), torch.tensor([[0.0], [0.0], [1.0], [1.0], [2.0]])
+    assert score("roc_auc", "classification", logit, y) == pytest.approx(reference.roc_auc_score(y, logit))
+    expected = reference.average_precision_score(y, logit)
+    assert score("average_precision", "classification", logit, y) == pytest.approx(expected)
+
+
+def test_f1_counts_a_class_that_is_only_predicted() -> None:
+    y, logits = torch.tensor([0, 0, 1]), torch.eye(3)[[0, 2, 1]]
+    expected = reference.f1_score(y, logits.argmax(1), average="macro")
+    assert score("f1", "classification", logits, y) == pytest.approx(expected)
+
+
 def test_metrics_that_are_not_defined() -> None:
     ones = torch.ones(4, dtype=torch.long)
     assert np.isnan(score("roc_auc", "classification", torch.randn(4, 2), ones))
@@ -231,6 +255,7 @@ def test_lower_is_better_where_it_is(tmp_path: Path) -> None:
     assert best_run(runs).test == 0.9
     failed = example(9, status="failed", test=None, validation=None, reason="its loss is NaN")
     assert best_run([failed, *runs]).test == 0.9
+    assert best_run([replace(runs[0], validation=None), runs[1]]) == runs[1]
     with pytest.raises(ValueError, match="no training of component on NCI1 finished: its loss is NaN"):
         best_run([failed])
     first = collect([example(0, metrics=metrics, epoch=2)], "first").rows[0].results["component"].runs[0]

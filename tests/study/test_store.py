@@ -5,8 +5,10 @@ import sqlite3
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -15,6 +17,7 @@ from compool.study import Run, Store
 CODE = """
 import sys
 from pathlib import Path
+from threading import Barrier
 from compool.study import Store
 from tests.study.test_store import example
 store = Store(Path(sys.argv[1]))
@@ -62,6 +65,19 @@ def test_what_goes_in_comes_out(tmp_path: Path) -> None:
     store.add([example(0, dataset="MUTAG"), example(0, method="gin")])
     assert [(run.dataset, run.method) for run in store.runs(["MUTAG"])] == [("MUTAG", "component")]
     assert [run.method for run in store.runs(methods=["gin"])] == ["gin"]
+
+
+def test_several_threads_may_create_one_store(tmp_path: Path) -> None:
+    for attempt in range(10):
+        barrier = Barrier(4)
+
+        def create(barrier: Barrier = barrier, path: Path = tmp_path / f"{attempt}.sqlite") -> None:
+            barrier.wait()
+            Store(path)
+
+        with ThreadPoolExecutor(4) as threads:
+            for future in [threads.submit(create) for _ in range(4)]:
+                future.result()
 
 
 def test_a_run_gets_its_curves_when_they_come_later(tmp_path: Path) -> None:

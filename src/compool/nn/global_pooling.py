@@ -21,8 +21,8 @@ class GlobalComponentPooling(EdgeScorer):
 
     Args:
         in_channels: size of each node's features.
-        score: the function :math:`\sigma` of a raw score: ``"tanh"``, ``"sigmoid"``, or a callable from raw scores [E]
-            to scores [E].
+        score: the function :math:`\sigma` of a raw score: ``"tanh"``, ``"sigmoid"``, ``"hardtanh"``, or a callable
+            from raw scores [E] to scores [E]; by default hardtanh for the similarity scorer, else tanh.
         symmetric: use one score for both directions of an edge, from the mean of the two raw scores.
         reduce: ``"sum"`` as above, or ``"mean"``, which divides by the number of nodes.
         edge_dim: size of each edge's features, which then enter the score.
@@ -89,4 +89,6 @@ class GlobalComponentPooling(EdgeScorer):
         settings += ["symmetric=True"] if self.symmetric else []
         settings += ["reduce=mean"] if self.reduce == "mean" else []
         settings += [f"edge_dim={self.edge_dim}"] if self.edge_dim is not None else []
+        settings += ["scorer=similarity"] if self.similarity is not None else []
+        settings += [f"scorer={type(self.scorer).__name__}"] if self.scorer is not None else []
         return f"{type(self).__name__}({', '.join(settings)})"

@@ -46,17 +46,10 @@ class _RowSum(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, source, target = ctx.saved_tensors
         if wants_graph():
-            return (
-                *gradients(partial(_plain_row_sum, source, target, grad), (x, weight), [grad]),
-                None,
-                None,
-                None,
-                None,
-                None,
-            )
+            return *gradients(partial(_plain_row_sum, source, target, grad), (x, weight), [grad]), *(None,) * 5
         if ctx.needs_input_grad[1] or source is None:
-            return *_row_sum_backward(grad, x, weight, source, target), None, None, None, None, None
-        return _row_sum(grad, weight, target, source, x.size(0), None).to(x.dtype), None, None, None, None, None, None
+            return *_row_sum_backward(grad, x, weight, source, target), *(None,) * 5
+        return _row_sum(grad, weight, target, source, x.size(0), None).to(x.dtype), *(None,) * 6
 
 
 def _plain_row_sum(source: Tensor | None, target: Tensor, like: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor]:

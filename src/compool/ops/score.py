@@ -35,11 +35,14 @@ _sum_ends = operator(
     lambda values, edge_index, num_nodes: values.new_empty(2, num_nodes),
     lambda kernels: kernels.sum_ends,
 )
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-    "hardtanh": torch.nn.functional.hardtanh,
-}
+
+
+def _sigmoid(raw: Tensor) -> Tensor:
+    """The logistic function. The result of torch's depends on memory positions: directions of an edge would differ."""
+    return raw.neg().clamp(max=88).exp().add(1).reciprocal()  # infinity would have a gradient of NaN
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "sigmoid": _sigmoid, "hardtanh": F.hardtanh}
 
 
 class _SumEnds(torch.autograd.Function):
@@ -111,8 +114,8 @@ def activate_(raw: Tensor, activation: str) -> Tensor:
     """Apply the activation in place."""
     if activation == "tanh":
         return raw.tanh_()
-    if activation == "sigmoid":  # torch's result depends on memory positions: directions of an edge would differ
-        return raw.neg_().exp_().add_(1).reciprocal_()
+    if activation == "sigmoid":
+        return raw.neg_().clamp_(max=88).exp_().add_(1).reciprocal_()  # as `_sigmoid`
     return raw.clamp_(-1, 1)
 
 

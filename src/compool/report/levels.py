@@ -148,8 +148,8 @@ def describe_prediction(task: str, target: Tensor, logits: Tensor) -> str:
     Example:
         >>> describe_prediction("classification", torch.tensor([1]), torch.tensor([-0.3]))
         'true class 1, predicted 0 (wrong)'
-        >>> describe_prediction("regression", torch.tensor([1.25, float("nan")]), torch.tensor([1.5, 0.0]))
-        'target 1.25, unknown; predicted 1.5, 0'
+        >>> describe_prediction("regression", torch.tensor([1.25, -2.0]), torch.tensor([1.5, 0.0]))
+        'target 1.25, -2; predicted 1.5, 0'
         >>> describe_prediction("multilabel", torch.tensor([1.0, 0.0, float("nan")]), torch.tensor([2.0, 1.0, -1.0]))
         'true labels 0; predicted 0, 1; unknown 2'
     """
@@ -158,8 +158,8 @@ def describe_prediction(task: str, target: Tensor, logits: Tensor) -> str:
         return f"true class {label}, predicted {guess} ({'correct' if label == guess else 'wrong'})"
     targets, values = target.flatten().tolist(), logits.flatten().tolist()
     if task == "regression":
-        known = ", ".join("unknown" if math.isnan(value) else f"{value:.4g}" for value in targets)
-        return f"target {known}; predicted {', '.join(f'{value:.4g}' for value in values)}"
+        known, predicted = (", ".join(f"{value:.4g}" for value in numbers) for numbers in (targets, values))
+        return f"target {known}; predicted {predicted}"
     columns = range(len(targets))
     true, predicted, unknown = (
         ", ".join(str(column) for column in columns if holds(column)) or "none"

@@ -48,7 +48,7 @@ def inspect_trained(
         store: use the network of a run of this study; by default ``study.sqlite``, if it has such a run.
         model: use the network in this file instead.
         name: the recipe of the run; by default any.
-        replica: the replica of the run; by default the one with the best validation accuracy.
+        replica: the replica of the run; by default the one with the best validation metric.
         threshold: replaces the network's threshold.
         folder: the folder of the data set.
         on_training: called before a network is trained.

@@ -32,7 +32,7 @@ def script_data(study: Study, graphs: Sequence[InspectedGraph], sweeps: Sequence
         "colours": {method: f"var(--c{colour_index(method)})" for method in study.methods},
         "recipes": sorted(study.recipes, key=lambda recipe: -_num_results(study, recipe)),
         "rows": [_row_data(study, row, anchor) for row, anchor in _linked(study)],
-        "rankings": [_ranking_data(*ranking) for _, ranking in rankings(study)],
+        "rankings": [_ranking_data(methods, ranking) for _, (methods, ranking, _) in rankings(study)],
         "sweeps": [_sweep_data(sweep) for sweep in sweeps],
         "graphs": [_graph_data(graph) for graph in graphs],
     }
@@ -48,7 +48,7 @@ def rankings(study: Study) -> list[tuple[str, tuple[list[str], Ranking, int]]]:
     return [(recipe, ranking) for recipe, ranking in all_rankings if ranking is not None]
 
 
-def _ranking_data(methods: list[str], ranking: Ranking, num_datasets: int) -> dict[str, Any]:
+def _ranking_data(methods: list[str], ranking: Ranking) -> dict[str, Any]:
     joined = cliques(sorted(ranking.ranks), ranking.critical_difference)
     return {"methods": methods, "ranks": ranking.ranks, "difference": ranking.critical_difference, "cliques": joined}
 

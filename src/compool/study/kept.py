@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def find_run(store: Path, dataset: str, method: str, recipe: str = "", replica: int | None = None) -> Run:
-    """A finished run of a study, without curves; by default the one with the best validation accuracy.
+    """A finished run of a study, without curves; by default the one with the best validation metric.
 
     Args:
         store: the study's file.

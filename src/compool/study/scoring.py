@@ -82,10 +82,9 @@ def _classification(name: str, logits: Tensor, y: Tensor) -> float:
     if name == "f1":
         return _mean(by_class["f1"], size + confusion.sum(0) > 0)
     present = (size > 0) & (size < len(y))
-    if len(size) == 2:  # ranked by logits: probabilities of confident predictions would be equal
-        return _ranked(name, _second_logit(logits), y == 1) if bool(present.all()) else math.nan
-    probability = logits.double().softmax(1)
-    per_class = [_ranked(name, probability[:, c], y == c) if present[c] else math.nan for c in range(len(size))]
+    if len(size) == 2:
+        return _ranked(name, _log_odds(logits, 1), y == 1) if bool(present.all()) else math.nan
+    per_class = [_ranked(name, _log_odds(logits, c), y == c) if present[c] else math.nan for c in range(len(size))]
     return _mean(torch.tensor(per_class, dtype=torch.double), present)
 
 
@@ -132,10 +131,12 @@ def _predicted_classes(logits: Tensor) -> Tensor:
     return (logits[:, 0] > 0).long() if logits.size(1) == 1 else logits.argmax(1)
 
 
-def _second_logit(logits: Tensor) -> Tensor:
-    """The logit of the second of two classes [n], from one logit or two."""
+def _log_odds(logits: Tensor, label: int) -> Tensor:
+    """The log-odds of a class [n]. They rank as its probability does, which would tie confident predictions."""
     logits = logits.double()
-    return logits[:, 0] if logits.size(1) == 1 else logits[:, 1] - logits[:, 0]
+    if logits.size(1) == 1:  # the logit of the second of two classes
+        return logits[:, 0]
+    return logits[:, label] - torch.cat([logits[:, :label], logits[:, label + 1 :]], 1).logsumexp(1)
 
 
 def _mean(values: Tensor, mask: Tensor) -> float:

@@ -34,7 +34,7 @@ def raise_flag(flags, which: tl.constexpr, condition):
 
 @size_free
 def score(left, right, edge_index, stride, bias, out, E, N, BLOCK: tl.constexpr):
-    """out[e] = left[source] + right[target] + bias; a node out of range counts as 0, and `hook` reports it."""
+    """out[e] = left[source] + right[target] + bias; a node out of range counts as 0; `select_and_hook` reports it."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = e < E
     u = tl.load(edge_index + e, mask=inside, other=-1)

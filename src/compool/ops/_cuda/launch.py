@@ -61,9 +61,9 @@ def power(count: int) -> int:
 def tiles(rows: int, x: Tensor) -> tuple[tuple[int, int], dict[str, int]]:
     """The grid and the tile of a kernel over rows and channels."""
     channels = x.size(1)
-    columns = min(power(channels), 128)
+    columns = min(1 << max(channels - 1, 0).bit_length(), 128)  # `power` and `over` in place: few calls per step
     tile = {"D": channels, "ROWS": max(1, 2048 // columns), "COLUMNS": columns}
-    return (*over(rows, tile["ROWS"]), *over(channels, columns)), tile
+    return (-(-rows // tile["ROWS"]), -(-channels // columns)), tile
 
 
 def strided(edge_index: Tensor) -> tuple[Tensor, int]:

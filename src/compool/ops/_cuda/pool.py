@@ -8,7 +8,7 @@ from torch import Tensor
 from compool.ops._cuda import kernels, row_kernels
 from compool.ops._cuda import launch as launching
 from compool.ops._cuda.forest import forest
-from compool.ops._cuda.launch import EDGES, HOOKS, NODES, PROGRAMS, check_nodes, launch, over, power, strided, tiles
+from compool.ops._cuda.launch import EDGES, HOOKS, NODES, PROGRAMS, check_nodes, launch, over, strided, tiles
 from compool.ops._cuda.steps import raise_flagged, score
 from compool.ops._torch import connect, distinct
 from compool.ops._torch_budget import highest
@@ -32,10 +32,10 @@ def pool(
     check_nodes(num_nodes)
     graphs, batched = (edges, False) if batch is None else (batch.contiguous(), True)
     grid, tile = tiles(num_nodes, x)
-    by_node, by_edge = over(num_nodes, NODES), over(max(num_edges, 1), EDGES)
+    by_node, by_edge = (-(-num_nodes // NODES),), (-(-num_edges // EDGES) or 1,)
 
     # What each end of an edge adds to its score; every node is a component by itself
-    size = min(power(2 * num_edges), launching.TABLE)
+    size = min(1 << max(2 * num_edges - 1, 0).bit_length(), launching.TABLE)
     table = torch.zeros(size + kernels.SIZE // 2, dtype=torch.long, device=device)
     flags = table[size:].view(torch.int32)
     parent, is_root = torch.empty(2, num_nodes, dtype=torch.int32, device=device)

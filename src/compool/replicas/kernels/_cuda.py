@@ -186,7 +186,7 @@ def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
         if tile["COLUMNS"] == 128 and x.size(0) >= 128 * out.size(0):  # long segments: they dominate the time
             tile |= {"ROWS": 128, "num_warps": 8}
         grid = (out.size(0), *over(x.size(1), tile["COLUMNS"]))
-        launch(kernels.segment_sum, grid, x.contiguous(), ptr, out, out.size(0), **tile)
+        launch(kernels.segment_sum, grid, x.contiguous(), ptr, out, **tile)
     return out
 
 

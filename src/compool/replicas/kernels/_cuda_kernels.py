@@ -213,7 +213,7 @@ def activate_backward(
 
 
 @size_free
-def segment_sum(x, ptr, out, S, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def segment_sum(x, ptr, out, D: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """One program per segment, so segments should be short."""
     segment = tl.program_id(0).to(tl.int64)
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
