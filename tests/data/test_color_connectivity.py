@@ -4,7 +4,9 @@ import torch
 import torch_geometric.nn as pyg
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
+from torch_geometric.data import Batch
 
+from compool import ComponentPooling
 from compool.data import GraphSet, color_connectivity, island_pair, wl_classes
 from compool.data._loops import walk
 
@@ -113,6 +115,22 @@ def test_message_passing_cannot_tell_one_island_from_two(conv: object, length: i
         outputs.append(x.sum(0))
     assert outputs[0].abs().max() > 0.01
     torch.testing.assert_close(outputs[0], outputs[1], rtol=1e-9, atol=1e-9)
+
+
+def test_component_pooling_can_tell_one_island_from_two() -> None:
+    """The similarity scorer merges the islands of both colours from the first batch on. A linear scorer can merge the
+    red ones.
+    """
+    graphs = color_connectivity("grid-16", 40)
+    batch = Batch.from_data_list(list(graphs))
+    similarity, linear = ComponentPooling(2, scorer="similarity", reduce="graded"), ComponentPooling(2)
+    linear.lin.weight.data, linear.lin.bias.data = torch.tensor([[0.0, 1.0, 0.0, 1.0]]), torch.tensor([-1.5])
+    same = (batch.x[batch.edge_index[0]] == batch.x[batch.edge_index[1]]).all(1)
+    for pool, merged in ((similarity, same), (linear, same & (batch.x[batch.edge_index[0], 1] == 1))):
+        out = pool(batch.x, batch.edge_index, batch.batch)
+        assert torch.equal(out.edge_score > 0, merged)
+        red = torch.stack([batch.batch, out.cluster])[:, batch.x[:, 1] == 1].unique(dim=1)
+        assert torch.equal(torch.bincount(red[0]), batch.y + 1)
 
 
 def test_pairs_are_connected_and_have_one_island_and_two() -> None:

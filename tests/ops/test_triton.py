@@ -15,6 +15,7 @@ from compool.ops import _cuda, _torch  # noqa: E402
 from compool.ops._cuda import launch, steps  # noqa: E402
 from tests.graphs import SHAPES, batch_around, path, random_graph, star  # noqa: E402
 from tests.ops.kernels import both, check_pool, same  # noqa: E402
+from tests.ops.test_path import visited  # noqa: E402
 
 gpu = partial(both, _cuda.KERNELS, _torch.KERNELS)
 # The interpreter is slow: it gets paths of 100 nodes, and no large graph
@@ -256,3 +257,12 @@ def test_what_is_left_out_stays_out() -> None:
         grad_x, grad_score = module.merge_pairs_backward(x[1:3], x, score.to(DEVICE), pair)
         assert not grad_x.isnan().any()
         assert not grad_score.isnan().any()
+
+
+def test_the_way_to_the_kernels_is_short() -> None:
+    """Beyond what `test_path` counts for both devices, and without the interpreter's own calls."""
+    x, edge_index = torch.randn(3, 4, device=DEVICE), torch.tensor([[0, 1], [1, 0]], device=DEVICE)
+    halves, bias = torch.randn(2, 4, device=DEVICE), torch.zeros(1, device=DEVICE)
+    path = visited(lambda: _cuda.KERNELS.pool(x, halves, bias, None, edge_index, None, "tanh", 0.0, False, None))
+    names = {name for file, name in path if "_cuda" in file and "kernels.py" not in file}
+    assert names == {"pool", "strided", "check_nodes", "tiles", "launch"}
