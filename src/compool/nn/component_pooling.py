@@ -52,7 +52,8 @@ class ComponentPooling(EdgeScorer):
         threshold: merge the edges that score above it; by default 0, or 0.5 for sigmoid. Required for a callable.
         weights: which edges' scores weight the features: ``"merged"`` (merged edges only, the paper's Eq. 3) or
             ``"all"`` (every edge, as in the paper's released code and in PyG: features leak between supernodes).
-        symmetric: use one score for both directions of an edge, from the mean of the two raw scores.
+        symmetric: use one score for both directions of an edge, from the mean of the two raw scores. The similarity
+            and random scorers are always symmetric.
         dropout: probability with which a raw score is set to zero in training.
         self_loops: keep a self-loop on each supernode that contains an edge (Eq. 4); by default self-loops are removed.
         quantile: instead of using a threshold, merge the top 1 − quantile of the edges in each graph; see
@@ -65,11 +66,10 @@ class ComponentPooling(EdgeScorer):
         edge_reduce: how to reduce the features of all edges between the members of two supernodes: their ``"sum"``,
             ``"mean"`` or ``"max"``; or their ``"multiplicity"``: the number of edges, where each edge counts as many
             times as `edge_attr` [E] says, by default once.
-
         scorer: how to score edges: ``"linear"``, a linear map of the features of both ends (as in the paper);
             ``"similarity"``, which merges similar nodes: see :class:`~compool.nn.Similarity`; ``"random"``, a control
-            that learns nothing: see :class:`~compool.nn.RandomScore`; or a module that takes the features of the
-            sources [E, d], of the targets [E, d] and of the edges, and returns raw scores [E].
+            that learns nothing: see :class:`~compool.nn.RandomScore`; or a module that is called with the features
+            of the sources [E, d], of the targets [E, d] and of the edges (or None), and returns raw scores [E].
         reduce: how to combine members: a sum weighted by ``"score"`` (Eq. 3 and 4); their ``"sum"``; their ``"mean"``,
             through which the scorer gets no gradient; or ``"graded"``, a mean that changes continuously with the
             scores: see :func:`~compool.ops.graded_weight`.
