@@ -249,6 +249,19 @@ def test_curves_are_percentiles_of_the_runs() -> None:
     assert list(collect(two).rows[0].results["component"].curves) == ["kept 1", "kept 2"]
 
 
+def test_a_metric_that_the_task_does_not_have() -> None:
+    about = {"task": "classification", "chosen": "accuracy", "test": {"accuracy": 0.75}, "validation": {}}
+    measured, failed = runs("gin", [0.75], metrics=about), runs("component", [None])
+    with pytest.raises(ValueError, match=r"one of accuracy, .* for NCI1 \(classification\); got 'mae'$"):
+        collect([*measured, *failed], metric="mae")
+    with pytest.raises(ValueError, match="1 of 1 runs have no f1, which --metric f1 needs; runs recorded before"):
+        collect(measured, metric="f1")
+    regression = {"task": "regression", "chosen": "rmse", "test": {"mae": 2.0}, "validation": {"mae": 3.0}}
+    study = collect([*measured, *runs("gin", [0.5], dataset="numbers", metrics=regression)], metric="mae")
+    assert [(row.dataset, row.results["gin"].tests) for row in study.rows] == [("numbers", [2.0])]
+    assert study.warnings == ("1 of 2 runs have no mae and are left out.",)
+
+
 def test_another_epoch_may_count() -> None:
     curves = {
         "loss": [2.0, 1.0, 0.5, 0.4],

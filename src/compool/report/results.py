@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from compool._words import counted
 from compool.data import paper
-from compool.report.pick import BEST, missing_data, remedy, require_metric, require_rule, run_at_epoch
+from compool.report.pick import (
+    BEST,
+    missing_data,
+    remedy,
+    require_metric,
+    require_metric_of_tasks,
+    require_rule,
+    run_at_epoch,
+)
 from compool.report.same_data import separate_data
 from compool.report.statistics import (
     SIGNIFICANCE,
@@ -227,6 +235,7 @@ def collect(runs: Iterable[Run], pick: str = BEST, metric: str = "") -> Study:
     lacking = Counter[str]()
     separated, mixed_data = separate_data(list(runs))
     num_runs = len(separated)
+    require_metric_of_tasks(separated, metric)
     for run in separated:
         if missing := missing_data(run, pick, metric):
             lacking[missing] += 1
