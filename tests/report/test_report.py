@@ -52,10 +52,10 @@ def made(folder: Path, runs: list[Run]) -> tuple[str, Path]:
     ("given", "expected"),
     [
         ([], ["There are no runs."]),
-        (three()[:1], ["No runs of edgepool or gin: NCI1.", "80.0"]),
+        (three()[:1], ["Test accuracy in percent of one run, at the epoch", "80.0"]),
         (three(dataset="own"), ["own", "81.5 ± 1.3"]),
-        (runs("gin", [0.5, 0.6]), ["No runs of component or edgepool: NCI1.", "nothing to compare"]),
-        (runs("component", [None]), ["NCI1, component: 1 of 1 runs failed"]),
+        (runs("gin", [0.5, 0.6]), ["nothing to compare"]),
+        (runs("component", [None]), ["NCI1, component: 1 of 1 runs failed", "No run finished."]),
     ],
     ids=["empty", "one run", "one data set", "missing method", "only failed"],
 )

@@ -35,7 +35,7 @@ def overview(study: Study, tables: Sequence[Table], source: str) -> str:
     for metric in metrics:
         parts.append(card(plot("boxes", f"test {metric}", metric=metric), f"Test {metric}", boxes_note(study)))
     parts += [forest_card(study, metric, source) for metric in metrics]
-    named = {table.name: table for table in tables}
+    named = {table.name: table for table in tables if table.rows or table.name == "p-values"}
     parts += [card(as_html(named[name])) for name in ("accuracy", "instead", "p-values") if name in named]
     for index, (recipe, (methods, ranking, num_datasets)) in enumerate(rankings(study)):
         note = (
