@@ -47,7 +47,7 @@ def report_page(
         >>> "There are no runs." in report_page(collect([]), [], [], "study.sqlite", [])
         True
     """
-    pages = [("overview", "Overview", overview(study, tables, source))]
+    pages = [("overview", "Overview", overview(study, tables, source, sweeps))]
     for dataset, anchor in anchors(study).items():
         pages.append((anchor, dataset, dataset_tab(study, dataset, tables, graphs, sweeps, source)))
     if study.rows:

@@ -74,8 +74,19 @@ def split_recipe(name: str) -> tuple[str, tuple[str, ...]]:
         >>> split_recipe("fast lr=0.01 dropout=0.5")
         ('fast', ('lr', 'dropout'))
     """
-    base, *settings = _SETTING.split(name)
+    base, settings = recipe_parts(name)
     return base, tuple(setting.partition("=")[0] for setting in settings)
+
+
+def recipe_parts(name: str) -> tuple[str, list[str]]:
+    """The recipe that settings change, and the settings, each as ``NAME=VALUE``.
+
+    Example:
+        >>> recipe_parts("fast lr=0.01 dropout=0.5")
+        ('fast', ['lr=0.01', 'dropout=0.5'])
+    """
+    base, *settings = _SETTING.split(name)
+    return base, settings
 
 
 def find_sweeps(study: Study) -> tuple[Study, tuple[Sweep, ...]]:
