@@ -13,6 +13,7 @@ from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -187,6 +188,9 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = json.loads(run.invoke(app, ["runs", "--store", store, "--json"]).stdout)
     assert [(row["method"], row["replica"]) for row in rows] == [(m, r) for m in ("component", "gin") for r in range(3)]
     assert "curves" not in rows[0]
+    stored = list(Store(Path(store)).runs())
+    assert [float(np.float32(row["test"])) for row in rows] == [stored_run.test for stored_run in stored]
+    assert max(len(str(row[name])) for row in rows for name in ("test", "validation")) <= 10  # no digits beyond float32
     table = list(csv.DictReader(io.StringIO(run.invoke(app, ["runs", "--store", store, "--csv", "--curves"]).stdout)))
     assert len(table) == 6
     assert json.loads(table[0]["curves"])["loss"]

@@ -211,7 +211,7 @@ def list_runs(
 
     from compool.report.same_data import separate_data
     from compool.study.csv_files import write_csv
-    from compool.study.runs import COLUMNS
+    from compool.study.runs import COLUMNS, describe_run
     from compool.study.store import Store
 
     if not store.exists():
@@ -219,7 +219,7 @@ def list_runs(
     runs = list(Store(store).runs(curves=curves))
     if as_json:
         names = [name for name in COLUMNS if curves or name != "curves"]
-        rows = [{name: getattr(run, name) for name in names} for run in runs]
+        rows = [describe_run(run, names) for run in runs]
         print(json.dumps(rows, indent=1))
     elif as_csv:
         write_csv(runs, sys.stdout, curves)
