@@ -247,6 +247,9 @@ def add_runs(
     )
 
 
+_DATASET_WIDTH = 24  # longer names of data sets wrap in lists of runs
+
+
 def _listed(texts: Sequence[str] | None) -> list[str]:
     """The values of an option that may be given several times or as a comma-separated list."""
     return [text.strip() for text in ",".join(texts or ()).split(",") if text.strip()]
@@ -266,9 +269,11 @@ def _summary(runs: Sequence[Any]) -> Any:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     runs = separate_data(runs)[0]
     in_percent = all(METRICS[chosen_metric(run.metrics)].higher for run in runs)
+    longest_dataset = max((len(run.dataset) for run in runs), default=0)
+    wrapped = {"recipe": 8} | ({"data set": _DATASET_WIDTH} if longest_dataset > _DATASET_WIDTH else {})
     for heading in ("data set", "method", "recipe", "runs", "test %" if in_percent else "test", "kept %", "seconds"):
         justify: Any = "right" if heading in ("test %", "test", "kept %", "seconds") else "left"
-        narrowest = {"data set": 11, "recipe": 8}.get(heading)  # these columns wrap on a narrow terminal
+        narrowest = wrapped.get(heading)  # None: never wrapped
         table.add_column(heading, justify=justify, no_wrap=narrowest is None, overflow="fold", min_width=narrowest)
     groups: dict[tuple[Any, ...], list[Any]] = {}
     for run in runs:
