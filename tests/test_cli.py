@@ -197,6 +197,54 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "component" in run.invoke(app, ["runs", "--store", store]).stdout
 
 
+NAN_NET = """\
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self, in_channels, num_classes, factor=1.0):
+        super().__init__()
+        self.out, self.factor = torch.nn.Linear(in_channels, num_classes), factor
+
+    def forward(self, x, edge_index, batch):
+        return self.out(x)[: int(batch[-1]) + 1] * self.factor
+"""
+
+
+def test_the_exit_code_is_1_if_every_run_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: communities(90))
+    (tmp_path / "net.py").write_text(NAN_NET)
+    store = tmp_path / "study.sqlite"
+    command = ["run", "--method", f"{tmp_path / 'net.py'}:Net", "--replicas", "1", "--epochs", "1", "--workers", "1"]
+    failed = run.invoke(app, [*command, "--store", str(store), "--set", "factor=nan"])
+    assert failed.exit_code == 1
+    assert failed.stderr.endswith("compool: the run failed; see the reasons above\n")
+    assert [stored.status for stored in Store(store).runs()] == ["failed"]
+    assert f"report: {tmp_path / 'study-report' / 'index.html'}" in failed.stdout
+    assert "0, 1 failed" in failed.stdout
+    assert "No run finished." in (tmp_path / "study-report" / "index.html").read_text()
+    some = run.invoke(app, [*command, "--store", str(store), "--no-report", "--set", "factor=inf,1.0"])
+    assert some.exit_code == 0, some.stderr
+    assert "failed" in some.stderr
+    again = run.invoke(app, [*command, "--store", str(store), "--no-report", "--set", "factor=nan"])
+    assert again.exit_code == 0  # nothing to train
+
+
+@pytest.mark.parametrize(
+    "dataset", ["community-labels", "REDDIT-MULTI-12K", "MINE-WITH-A-NAME-OF-40-CHARACTERS-WITHOUT"]
+)
+def test_names_of_data_sets_do_not_wrap_in_80_columns(tmp_path: Path, dataset: str) -> None:
+    recipe_name = "fast epochs=2 metric=balanced_accuracy patience=3"
+    Store(tmp_path / "study.sqlite").add(
+        [example(0, dataset=dataset, recipe=recipe_name, metrics={"chosen": "roc_auc"})]
+    )
+    listed = run.invoke(app, ["runs", "--store", str(tmp_path / "study.sqlite")], env={"COLUMNS": "80"})
+    lines = listed.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert dataset[:24] in [line.split()[0] for line in lines if line.strip()]
+    width = lines[1].index("method")
+    assert "".join(line[:width] for line in lines[3:]).replace(" ", "") == dataset
+
+
 def test_lists_of_runs_tell_recipes_apart_in_80_columns(tmp_path: Path) -> None:
     names = [f"fast {setting}" for setting in ("weight_decay=0.0001", "weight_decay=0.0005", "layers=GGPGL lr=0.1")]
     about = {"dataset": "REDDIT-MULTI-12K", "kept": [0.9, 0.6]}

@@ -108,7 +108,7 @@ def run_study(
     """Train many replicas of each method on each data set, store them as they finish, and write the report.
 
     Runs in the store are not trained again. After Ctrl-C or a crash, rerun the same command to resume, even in the
-    middle of a block.
+    middle of a block. The exit code is 1 if every run failed.
     """
     import signal
 
@@ -158,7 +158,7 @@ def run_study(
             plan = [replace(planned, keep_weights=weights) for planned in plan]
             for line in default_recipes(chosen):
                 print(line)
-            num_missing = sum(len(planned.replicas) for planned in plan)
+            num_missing, num_failed = sum(len(planned.replicas) for planned in plan), 0
             num_resumed = sum(planned.epochs_done > 0 for planned in plan)
             print(
                 f"{counted(num_missing, 'run')} to train in {counted(len(plan), 'block')}"
@@ -182,6 +182,7 @@ def run_study(
 
                 for block_runs in stack.enter_context(closing(execute(plan, store, workers, on_epoch))):
                     progress.finished(block_runs)
+                    num_failed += sum(run.status == "failed" for run in block_runs)
             else:
                 checkpoint.remove_stored(checkpoint.folder_of(store), study.Store(store))
         trained_on = list({variant.dataset for variant in chosen})
@@ -191,6 +192,9 @@ def run_study(
             print(f"logs: {log_folder(store)}")
         if with_report:
             print(f"report: {report_with_status(store, None, source.folder, False)[1]}")
+        if plan and num_failed == num_missing:
+            failed = "the run" if num_failed == 1 else f"all {num_failed:,} runs"
+            raise stop(f"{failed} failed; see the reasons above", 1)
     except KeyboardInterrupt:
         has_checkpoint = any(planned.checkpoint and planned.checkpoint.exists() for planned in plan)
         kept = f", unfinished ones in {checkpoint.folder_of(store)}" if has_checkpoint else ""
@@ -288,7 +292,7 @@ def _summary(runs: Sequence[Any]) -> Any:
             f"{100 * mean(level):.0f}" for level in zip(*(run.kept for run in members if run.kept), strict=False)
         )
         failed = sum(run.status == "failed" for run in members)
-        count = f"{len(members)}, {failed} failed" if failed else str(len(members))
+        count = f"{len(members) - failed}, {failed} failed" if failed else str(len(members))
         name = f"{recipe}, seed {seed}" if seed else recipe
         table.add_row(
             escape(dataset),
