@@ -139,9 +139,7 @@ def test_suggested_commands_train_with_the_settings_of_the_runs(given: list[Run]
     study = find_sweeps(collect(given))[0]
     assert commands_of(study) == [f"compool run {command} --store s.sqlite" for command in expected]
     page = overview(study, [], "s.sqlite")
-    assert ("repeat the command that trained the runs with --method component and another method" in page) != bool(
-        expected
-    )
+    assert ("train component and another method with the settings and the seed of these runs" in page) != bool(expected)
 
 
 def test_paired_differences_say_what_they_are_about() -> None:

@@ -99,8 +99,8 @@ def _how_to_compare(rows: Sequence[Row], source: str) -> str:
     if not undescribed:
         return commands(f"{text}:", *lines)
     how = (
-        f"For {listed(undescribed)}, repeat the command that trained the runs with --method {OURS} and another method, "
-        "and at least two replicas: the name of their recipe does not list all of its settings."
+        f"For {listed(undescribed)}, train {OURS} and another method with the settings and the seed of these runs, and "
+        "at least two replicas. No command is shown, because it cannot be derived from the name of their recipe."
     )
     return (commands(f"{text}:", *lines) if lines else f"<p>{text}.</p>") + f"<p>{html.escape(how)}</p>"
 

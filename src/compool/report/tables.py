@@ -71,10 +71,12 @@ def accuracy(study: Study) -> Table:
     measured, picked = "Test accuracy in percent", PICKS[study.pick]
     if not is_accuracy:
         measured, picked = "The metric on test graphs", picked.replace("validation accuracy", "validation metric")
-    note = (
-        f"{measured}{average}, {picked}. Bold: better than every other method here by "
-        f"the corrected resampled t-test at {SIGNIFICANCE}; underlined: not significantly different from the best."
-    )
+    note = f"{measured}{average}, {picked}."
+    if any(row.best for row in study.rows):
+        note += (
+            " Bold: better than every other method here by the corrected resampled t-test at "
+            f"{SIGNIFICANCE}; underlined: not significantly different from the best."
+        )
     if not max_runs:
         note = "No run finished." if study.rows else "There are no runs to show."
     title = "Accuracy" if is_accuracy else "Test metric"
