@@ -13,6 +13,7 @@ from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -180,17 +181,68 @@ def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "communities component, fast epochs=1: 2 replicas stored, test accuracy" in first.stderr
     page = tmp_path / "study-report" / "index.html"
     assert first.stdout.splitlines()[-1] == f"report: {page}"
-    assert "No runs of edgepool: communities (fast epochs=1)." in page.read_text()
+    assert "edgepool" not in page.read_text()  # nobody asked for it
     page.unlink()
     assert "0 runs to train in 0 blocks, 6 already in" in run.invoke(app, [*command, "--no-report"]).stdout
     assert not page.exists()
     rows = json.loads(run.invoke(app, ["runs", "--store", store, "--json"]).stdout)
     assert [(row["method"], row["replica"]) for row in rows] == [(m, r) for m in ("component", "gin") for r in range(3)]
     assert "curves" not in rows[0]
+    stored = list(Store(Path(store)).runs())
+    assert [float(np.float32(row["test"])) for row in rows] == [stored_run.test for stored_run in stored]
+    assert max(len(str(row[name])) for row in rows for name in ("test", "validation")) <= 10  # no digits beyond float32
     table = list(csv.DictReader(io.StringIO(run.invoke(app, ["runs", "--store", store, "--csv", "--curves"]).stdout)))
     assert len(table) == 6
     assert json.loads(table[0]["curves"])["loss"]
     assert "component" in run.invoke(app, ["runs", "--store", store]).stdout
+
+
+NAN_NET = """\
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self, in_channels, num_classes, factor=1.0):
+        super().__init__()
+        self.out, self.factor = torch.nn.Linear(in_channels, num_classes), factor
+
+    def forward(self, x, edge_index, batch):
+        return self.out(x)[: int(batch[-1]) + 1] * self.factor
+"""
+
+
+def test_the_exit_code_is_1_if_every_run_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: communities(90))
+    (tmp_path / "net.py").write_text(NAN_NET)
+    store = tmp_path / "study.sqlite"
+    command = ["run", "--method", f"{tmp_path / 'net.py'}:Net", "--replicas", "1", "--epochs", "1", "--workers", "1"]
+    failed = run.invoke(app, [*command, "--store", str(store), "--set", "factor=nan"])
+    assert failed.exit_code == 1
+    assert failed.stderr.endswith("compool: the run failed; see the reasons above\n")
+    assert [stored.status for stored in Store(store).runs()] == ["failed"]
+    assert f"report: {tmp_path / 'study-report' / 'index.html'}" in failed.stdout
+    assert "0, 1 failed" in failed.stdout
+    assert "No run finished." in (tmp_path / "study-report" / "index.html").read_text()
+    some = run.invoke(app, [*command, "--store", str(store), "--no-report", "--set", "factor=inf,1.0"])
+    assert some.exit_code == 0, some.stderr
+    assert "failed" in some.stderr
+    again = run.invoke(app, [*command, "--store", str(store), "--no-report", "--set", "factor=nan"])
+    assert again.exit_code == 0  # nothing to train
+
+
+@pytest.mark.parametrize(
+    "dataset", ["community-labels", "REDDIT-MULTI-12K", "MINE-WITH-A-NAME-OF-40-CHARACTERS-WITHOUT"]
+)
+def test_names_of_data_sets_do_not_wrap_in_80_columns(tmp_path: Path, dataset: str) -> None:
+    recipe_name = "fast epochs=2 metric=balanced_accuracy patience=3"
+    Store(tmp_path / "study.sqlite").add(
+        [example(0, dataset=dataset, recipe=recipe_name, metrics={"chosen": "roc_auc"})]
+    )
+    listed = run.invoke(app, ["runs", "--store", str(tmp_path / "study.sqlite")], env={"COLUMNS": "80"})
+    lines = listed.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert dataset[:24] in [line.split()[0] for line in lines if line.strip()]
+    width = lines[1].index("method")
+    assert "".join(line[:width] for line in lines[3:]).replace(" ", "") == dataset
 
 
 def test_lists_of_runs_tell_recipes_apart_in_80_columns(tmp_path: Path) -> None:

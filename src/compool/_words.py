@@ -1,7 +1,7 @@
-"""Words for messages: counts with nouns, and suggestions for misspelt names."""
+"""Words for messages: counts with nouns, lists, and suggestions for misspelt names."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def counted(number: int, noun: str) -> str:
@@ -12,6 +12,16 @@ def counted(number: int, noun: str) -> str:
         ('1 replica', '2,000 replicas')
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(words: Sequence[str], conjunction: str = "and") -> str:
+    """Words separated by commas, with a conjunction before the last.
+
+    Example:
+        >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"], "or")
+        ('a', 'a and b', 'a, b or c')
+    """
+    return f" {conjunction} ".join([part for part in (", ".join(words[:-1]), *words[-1:]) if part])
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

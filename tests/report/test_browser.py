@@ -16,6 +16,7 @@ from compool.report.results import collect
 from compool.report.sweeps import find_sweeps
 from compool.report.tables import tables
 from tests.browser import PROGRAM, Browser
+from tests.report.test_report import trained
 from tests.report.test_results import runs, three
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="needs Chromium (Debian: apt-get install chromium)")
@@ -242,10 +243,10 @@ def test_empty_tabs_say_what_to_run(browser: Browser, page: Path, tmp_path: Path
     assert "compool run PROTEINS --method component --set lr=1e-3,3e-3" in texts(browser, ".here pre")[0]
     browser.open(page, "graphs")
     assert "compool report --store study.sqlite --graphs" in texts(browser, ".here pre")[0]
-    alone = collect(runs("gin", [0.5, 0.6], dataset="own"))
+    alone = collect(trained("gin", [0.5, 0.6], "own"))
     (tmp_path / "alone.html").write_text(report_page(alone, tables(alone), [], "s.sqlite", []), encoding="utf-8")
     browser.open(tmp_path / "alone.html")
-    assert "compool run own --method component,none --store s.sqlite" in texts(browser, ".here pre")
+    assert "compool run own --method component,gin --replicas 2 --store s.sqlite" in texts(browser, ".here pre")
     (tmp_path / "empty.html").write_text(report_page(collect([]), [], [], "s.sqlite", []), encoding="utf-8")
     browser.open(tmp_path / "empty.html")
     assert texts(browser, ".here pre") == ["compool run --store s.sqlite\ncompool report --store s.sqlite"]
@@ -418,6 +419,32 @@ def test_class_probabilities(browser: Browser, tmp_path: Path) -> None:
     assert f"true class {given.label}, predicted {guess} ({verdict})." in about
 
 
+def test_cards_without_results_of_the_chosen_recipe_are_hidden(browser: Browser, tmp_path: Path) -> None:
+    measured = {"chosen": "f1", "task": "classification"}
+    study = collect([*three(), *runs("gin", [0.6, 0.7], recipe="paper", recipe_checksum="p", metrics=measured)])
+    path = tmp_path / "index.html"
+    path.write_text(report_page(study, tables(study), [], "study.sqlite", []), encoding="utf-8")
+    browser.open(path)
+    visible = "[...document.querySelectorAll('.here .card')].filter((c) => c.offsetHeight).map((c) => c.innerText)"
+
+    def titles() -> list[str]:
+        return [text.splitlines()[0] for text in browser.run(visible)]
+
+    browser.wait("document.querySelectorAll('.here .box').length === 3")
+    assert titles()[:3] == [
+        "Test accuracy",
+        "Paired differences in accuracy, NCI1",
+        "Paired differences in macro F1, NCI1",
+    ]
+    browser.run("document.querySelector('.here [data-recipe=paper]').click()")
+    browser.wait("document.querySelectorAll('.here .card:not([hidden]) .box').length === 1")
+    assert titles()[:2] == ["Test macro F1", "Paired differences in macro F1, NCI1"]
+    browser.run("document.querySelector('.here [data-recipe=fast]').click()")
+    browser.wait("document.querySelectorAll('.here .card:not([hidden]) .box').length === 3")
+    assert "Test macro F1" not in titles()
+    assert "nothing to show" not in "".join(browser.run(visible))
+
+
 def test_metrics_have_plots_of_their_own(browser: Browser, tmp_path: Path) -> None:
     """Accuracies and errors do not share an axis; errors are not in percent."""
     errors = [
@@ -428,7 +455,7 @@ def test_metrics_have_plots_of_their_own(browser: Browser, tmp_path: Path) -> No
     path = tmp_path / "index.html"
     path.write_text(report_page(study, tables(study), [], "study.sqlite", []), encoding="utf-8")
     browser.open(path)
-    plots = browser.run("[...document.querySelectorAll('.here [data-boxes]')].map((plot) => plot.textContent)")
+    plots = texts(browser, ".here [data-boxes]")
     assert len(plots) == 2
     assert "test accuracy, %" in plots[0]
     assert "test mean absolute error" in plots[1]

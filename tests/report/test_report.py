@@ -1,17 +1,21 @@
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from compool import nn
 from compool.data import communities
 from compool.report import networks
+from compool.report.overview import overview
 from compool.report.page import report_page
-from compool.report.results import collect
+from compool.report.results import Study, collect
+from compool.report.sweeps import find_sweeps
 from compool.report.tables import tables
 from compool.report.write import report_folder, write_report
-from compool.study import Run, Store, recipe
+from compool.study import Run, Store, recipe, variants
 from tests.report.test_results import runs, three
 
 BAD = "<img src=x onerror=alert(1)></script><script>alert(2)//"
@@ -52,10 +56,10 @@ def made(folder: Path, runs: list[Run]) -> tuple[str, Path]:
     ("given", "expected"),
     [
         ([], ["There are no runs."]),
-        (three()[:1], ["No runs of edgepool or gin: NCI1.", "80.0"]),
+        (three()[:1], ["Test accuracy in percent of one run, at the epoch", "80.0"]),
         (three(dataset="own"), ["own", "81.5 ± 1.3"]),
-        (runs("gin", [0.5, 0.6]), ["No runs of component or edgepool: NCI1.", "nothing to compare"]),
-        (runs("component", [None]), ["NCI1, component: 1 of 1 runs failed"]),
+        (runs("gin", [0.5, 0.6]), ["nothing to compare"]),
+        (runs("component", [None]), ["NCI1, component: 1 of 1 runs failed", "No run finished."]),
     ],
     ids=["empty", "one run", "one data set", "missing method", "only failed"],
 )
@@ -90,6 +94,86 @@ def test_the_recipe_and_versions_stand_beside_the_numbers() -> None:
     seen = re.sub(r"<[^>]*>", " ", text)
     for expected in ("abc123", "epochs 77", "lr 0.0125", "seed 11", "torch 2.13.0", "failed replicas 1"):
         assert expected in re.sub(r"\s+", " ", seen)
+
+
+def trained(method: str, tests: list[float | None], dataset: str, *settings: str, **columns: Any) -> list[Run]:
+    """Runs with the recipe that `compool run` makes of settings."""
+    (used,) = variants(method, dataset, columns.pop("base", "fast"), settings)
+    about = {"recipe": used.name, "recipe_checksum": used.checksum, "settings": vars(used), "dataset": dataset}
+    return runs(method, tests, **about | columns)
+
+
+def commands_of(study: Study) -> list[str]:
+    return [
+        line
+        for block in re.findall("<pre>(.*?)</pre>", overview(study, [], "s.sqlite"), re.S)
+        for line in block.split("\n")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (trained("component", [0.5] * 3, "a"), ["a --method component,none --replicas 3"]),
+        (trained("gin", [0.5], "a"), ["a --method component,gin --replicas 2"]),
+        (
+            [*trained("gin", [0.5], "b", "lr=0.1", seed=7), *trained("gin", [0.5], "c", "lr=0.1", seed=7)],
+            ["b c --method component,gin --set lr=0.1 --seed 7 --replicas 2"],
+        ),
+        (
+            trained("component", [0.5, 0.6], "PROTEINS", "epochs=2", "metric=f1", base="paper"),
+            ["PROTEINS --method component,none --recipe paper --set epochs=2 --set metric=f1 --replicas 2"],
+        ),
+        (
+            trained("component", [0.5, 0.6], "a", "merge_ratio=0.5"),  # which networks without pooling do not use
+            [],
+        ),
+        (trained("gin", [0.5, 0.6], "a", recipe="mine"), []),  # a recipe file
+        (trained("gin", [0.5, 0.6], "a", recipe_checksum="other"), []),  # other settings than the name says
+        ([replace(run, method="Net") for run in trained("gin", [0.5, 0.6], "a")], []),
+        (trained("gin", [0.5, 0.6], "a", "lr=0.1") + trained("gin", [0.5, 0.6], "a", "lr=0.2"), []),  # a sweep
+    ],
+    ids=["ours", "another", "two sets", "recipe", "no other method", "file", "Python", "own network", "sweep"],
+)
+def test_suggested_commands_train_with_the_settings_of_the_runs(given: list[Run], expected: list[str]) -> None:
+    study = find_sweeps(collect(given))[0]
+    assert commands_of(study) == [f"compool run {command} --store s.sqlite" for command in expected]
+    page = overview(study, [], "s.sqlite")
+    assert ("train component and another method with the settings and the seed of these runs" in page) != bool(expected)
+
+
+def test_paired_differences_say_what_they_are_about() -> None:
+    def measured(metric: str, dataset: str) -> list[Run]:
+        about = {"chosen": metric, "task": "classification"}
+        return [run for method in ("component", "gin") for run in trained(method, [0.5, 0.6], dataset, metrics=about)]
+
+    def titles(given: list[Run]) -> list[str]:
+        return re.findall("<h3>(Paired.*?)</h3>", overview(collect(given), [], "s.sqlite"))
+
+    one = measured("f1", "a")
+    assert titles(one) == ["Paired differences in macro F1, a"]
+    assert titles([*one, *measured("f1", "b")]) == ["Paired differences in macro F1"]
+    lacking = [
+        trained("gin", [0.5], name, metrics={"chosen": metric}) for name, metric in (("c", "roc_auc"), ("d", "f1"))
+    ]
+    assert titles([run for runs in lacking for run in runs]) == ["Paired differences in ROC AUC and macro F1"]
+    assert titles([*one, *lacking[0]]) == ["Paired differences in macro F1, a", "Paired differences in ROC AUC, c"]
+
+
+def test_the_overview_says_where_the_other_runs_are() -> None:
+    def shown(given: list[Run]) -> str:
+        study, sweeps = find_sweeps(collect(given))
+        (text,) = re.findall(
+            "<b>([^<]*)</b><span>((?:run|runs) shown[^<]*)</span>", overview(study, [], "s.sqlite", sweeps)
+        )
+        return " ".join(text)
+
+    swept = [run for lr in (0.1, 0.2, 0.3) for run in trained("gin", [lr, lr], "a", f"lr={lr}")]
+    assert shown(trained("gin", [0.5], "a")) == "1 run shown"
+    assert shown(swept) == "2 runs shown of 6; others: see Sweeps"
+    others = [*trained("gin", [0.5] * 3, "a"), *trained("gin", [0.5], "a", recipe_checksum="other")]
+    assert shown(others) == "3 runs shown of 4; others: see Caveats"
+    assert shown([*swept, *others]) == "5 runs shown of 10; others: see Sweeps and Caveats"
 
 
 def test_a_report_replaces_its_own_files_only(tmp_path: Path) -> None:

@@ -112,10 +112,9 @@ def test_what_is_missing_or_failed_is_said() -> None:
     assert warned([]) == ("There are no runs.",)
     made = [*runs("component", [0.8, None, 0.7]), *runs("gin", [0.5, 0.6, 0.5])[1:]]
     assert warned(made) == (
-        "No runs of edgepool: NCI1.",
         "NCI1, component: 1 of 3 runs failed; they are not counted.",
         "NCI1, gin: 1 of 3 runs are missing.",
-        "NCI1: paired tests of component and gin use the 1 splits that both have.",
+        "NCI1: paired tests of component and gin use the only split that both have.",
     )
     assert collect(made).rows[0].results["component"].tests == [80.0, 70.0]
 
@@ -139,8 +138,21 @@ def test_other_pooling_in_our_networks_is_apart() -> None:
     ]
     assert study.replacements.rows[0].best == ("component", "none")
     assert list(study.rows[1].comparisons) == ["none", "topk"]
-    assert study.warnings == ("No runs of edgepool: COLLAB.", "No runs of edgepool or gin: NCI1.")
+    assert study.warnings == ("No runs of gin: NCI1.",)
     assert not collect(plain).replacements.rows
+
+
+def test_only_methods_with_runs_are_columns_and_missed() -> None:
+    """A method is missing on a data set if it has runs of the same recipe on another one."""
+    alone = collect(runs("gin", [0.5, 0.6]))
+    assert alone.methods == ("gin",)
+    assert alone.warnings == ()
+    paper = runs("edgepool", [0.7], recipe="paper", recipe_checksum="p")
+    assert collect([*runs("component", [0.8]), *paper]).warnings == ()  # of another recipe
+    study = collect([*three(), *runs("gin", [0.6], dataset="own"), *runs("component", [0.6], dataset="else")])
+    assert study.warnings == ("No runs of edgepool or gin: else.", "No runs of component or edgepool: own.")
+    all_missing = collect([*three(), *runs("none", [0.6], dataset="own")]).warnings
+    assert all_missing == ("No runs of component, edgepool or gin: own.",)
 
 
 def test_only_failed_runs() -> None:
@@ -247,6 +259,19 @@ def test_curves_are_percentiles_of_the_runs() -> None:
     assert curves["validation_loss"].tolist() == [[0.5, 0.25]] * 3
     two = [example(0, kept=[0.5, 0.25], curves={"kept": [[0.5, 0.25], [0.4, 0.2]]})]
     assert list(collect(two).rows[0].results["component"].curves) == ["kept 1", "kept 2"]
+
+
+def test_a_metric_that_the_task_does_not_have() -> None:
+    about = {"task": "classification", "chosen": "accuracy", "test": {"accuracy": 0.75}, "validation": {}}
+    measured, failed = runs("gin", [0.75], metrics=about), runs("component", [None])
+    with pytest.raises(ValueError, match=r"one of accuracy, .* for NCI1 \(classification\); got 'mae'$"):
+        collect([*measured, *failed], metric="mae")
+    with pytest.raises(ValueError, match="1 of 1 runs have no f1, which --metric f1 needs; runs recorded before"):
+        collect(measured, metric="f1")
+    regression = {"task": "regression", "chosen": "rmse", "test": {"mae": 2.0}, "validation": {"mae": 3.0}}
+    study = collect([*measured, *runs("gin", [0.5], dataset="numbers", metrics=regression)], metric="mae")
+    assert [(row.dataset, row.results["gin"].tests) for row in study.rows] == [("numbers", [2.0])]
+    assert study.warnings == ("1 of 2 runs have no mae and are left out.",)
 
 
 def test_another_epoch_may_count() -> None:

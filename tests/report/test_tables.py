@@ -43,9 +43,16 @@ def test_recipes_have_a_column() -> None:
 
 def test_a_number_of_runs_that_is_not_the_usual_one() -> None:
     table = accuracy(collect([*runs("component", [0.8, 0.82, 0.84]), *runs("gin", [0.6, None, 0.61])]))
-    assert texts(table) == [["NCI1", "82.0 ± 2.0", "72.2 ± 3.5", "–", "–", "60.5 ± 0.7 (2)", "79.5 ± 2.0"]]
+    assert texts(table) == [["NCI1", "82.0 ± 2.0", "72.2 ± 3.5", "60.5 ± 0.7 (2)", "79.5 ± 2.0"]]
     assert "over 3 runs (fewer: the number in brackets)" in table.note
     assert "over 4 runs, " in accuracy(collect(three())).note
+
+
+def test_captions_of_one_run_and_of_none() -> None:
+    one = accuracy(collect(runs("component", [0.8])))
+    assert one.note == "Test accuracy in percent of one run, at the epoch of best validation accuracy."  # nothing bold
+    assert ". Bold: better than every other method here" in accuracy(collect(three())).note
+    assert accuracy(collect(runs("component", [None, None]))).note == "No run finished."
 
 
 def test_other_pooling_in_our_networks() -> None:
@@ -71,9 +78,15 @@ def test_p_values() -> None:
 
 def test_parameters_and_their_change() -> None:
     made = [*runs("component", [0.8], parameters=300), *runs("gin", [0.8], parameters=200)]
-    assert texts(parameters(collect(made))) == [
-        ["NCI1", "300", "38,274", "–", "–", "200", "9,294", "–", "–", "+50.0 %", "+311.8 %"]
-    ]
+    table = parameters(collect(made))
+    assert texts(table) == [["NCI1", "300", "38,274", "200", "9,294", "+50.0 %", "+311.8 %"]]
+    assert table.note.endswith(
+        "against X: how many more (+) or fewer (−) parameters component pooling has than X, in percent."
+    )
+    for method in ("component", "gin"):  # nothing to compare with
+        alone = parameters(collect(runs(method, [0.8])))
+        assert alone.header == ("data set", method, "published")
+        assert alone.note == "Learnable parameters."
 
 
 def test_kept_nodes_and_seconds() -> None:
@@ -82,8 +95,10 @@ def test_kept_nodes_and_seconds() -> None:
 
 
 def test_sets_that_the_paper_has_not() -> None:
+    assert "published: the paper's p-value" in p_values(collect(three())).note
     for table in tables(collect(three(dataset="own"))):
         assert "published" not in table.header
+        assert "published" not in table.note
         assert all(len(row) == len(table.header) for row in table.rows)
 
 

@@ -192,6 +192,9 @@ def test_a_confusion_matrix_counts_the_test_graphs(tmp_path: Path) -> None:
     assert confusion.sum() == sum(one.test_graphs for one in store.runs())
     assert confusion.dtype == np.int64
     assert [cells[4].text for cells in table.rows] == [str(count) for count in confusion.sum(1)]
+    assert table.note.startswith("Test graphs of 3 runs at the picked epoch: mean ± standard deviation, in percent.")
+    (single,) = class_tables(collect([next(store.runs())]).rows[0])
+    assert single.note.startswith("Test graphs of one run at the picked epoch, in percent.")
     right = [float(cells[5 + index].text) for index, cells in enumerate(table.rows)]
     assert right == pytest.approx(100 * np.diag(confusion) / confusion.sum(1), abs=0.06)
     accuracy = sum(one.test * one.test_graphs for one in store.runs())

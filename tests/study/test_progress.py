@@ -71,6 +71,25 @@ def test_a_narrow_terminal_has_room_for_the_bar(width: int, long: bool) -> None:
     assert "50%" in console.file.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("recipes", "tests", "expected"),
+    [
+        (
+            ("fast lr=0.1", "fast lr=0.2"),
+            (0.45, 0.3),
+            "gin, 2 recipes: 2 runs stored, test accuracy 30.0% to 45.0%, 3 s",
+        ),
+        (("fast lr=0.1", "fast lr=0.2"), (0.3, 0.3), "gin, 2 recipes: 2 runs stored, test accuracy 30.0%, 3 s"),
+        (("fast", "fast"), (0.45, 0.3), "gin: 2 replicas stored, test accuracy 37.5%, 3 s"),
+    ],
+)
+def test_runs_of_several_recipes_have_no_mean(recipes: list[str], tests: list[float], expected: str) -> None:
+    runs = [example(0, method="gin", recipe=name, test=test) for name, test in zip(recipes, tests, strict=True)]
+    console = Console(file=io.StringIO(), width=200)
+    Progress([BLOCK], console).finished(runs)
+    assert console.file.getvalue() == f"NCI1 {expected}\n"
+
+
 def test_a_failed_run_says_why() -> None:
     written = io.StringIO()
     failed = example(1, status="failed", test=None, reason="its loss was NaN")

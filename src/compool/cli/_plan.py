@@ -23,16 +23,16 @@ def default_recipes(recipes: Sequence[Recipe]) -> list[str]:
 
 def plan_lines(plan: Sequence[Block], workers: int) -> list[str]:
     """Describe a plan: one line per kind of block, and a rough estimate of the time."""
-    groups: dict[tuple[str, int, str, str, int, int], int] = {}
+    groups: dict[tuple[str, str, str, str, int, int], int] = {}
     seconds = 0.0
     for block in plan:
-        key = block.name, len(block.replicas), block.device, block.note, block.recipe.epochs, block.epochs_done
+        runs = counted(len(block.replicas), "replica" if len({recipe.name for recipe in block.recipes}) == 1 else "run")
+        key = block.name, runs, block.device, block.note, block.recipe.epochs, block.epochs_done
         groups[key] = groups.get(key, 0) + 1
         seconds += block.epoch_seconds * (block.recipe.epochs - block.epochs_done)
     lines = []
-    for (name, num_replicas, device, note, epochs, done), num_blocks in groups.items():
-        replicas = counted(num_replicas, "replica")
-        blocks = replicas if num_blocks == 1 else f"{num_blocks} blocks of {replicas}"
+    for (name, runs, device, note, epochs, done), num_blocks in groups.items():
+        blocks = runs if num_blocks == 1 else f"{num_blocks} blocks of {runs}"
         resumed = f" ({done} done)" if done else ""
         lines.append(f"{name}: {blocks} on {device}{note and f', {note}'}, {counted(epochs, 'epoch')}{resumed}")
     if plan:

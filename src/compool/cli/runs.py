@@ -108,7 +108,7 @@ def run_study(
     """Train many replicas of each method on each data set, store them as they finish, and write the report.
 
     Runs in the store are not trained again. After Ctrl-C or a crash, rerun the same command to resume, even in the
-    middle of a block.
+    middle of a block. The exit code is 1 if every run failed.
     """
     import signal
 
@@ -158,7 +158,7 @@ def run_study(
             plan = [replace(planned, keep_weights=weights) for planned in plan]
             for line in default_recipes(chosen):
                 print(line)
-            num_missing = sum(len(planned.replicas) for planned in plan)
+            num_missing, num_failed = sum(len(planned.replicas) for planned in plan), 0
             num_resumed = sum(planned.epochs_done > 0 for planned in plan)
             print(
                 f"{counted(num_missing, 'run')} to train in {counted(len(plan), 'block')}"
@@ -182,6 +182,7 @@ def run_study(
 
                 for block_runs in stack.enter_context(closing(execute(plan, store, workers, on_epoch))):
                     progress.finished(block_runs)
+                    num_failed += sum(run.status == "failed" for run in block_runs)
             else:
                 checkpoint.remove_stored(checkpoint.folder_of(store), study.Store(store))
         trained_on = list({variant.dataset for variant in chosen})
@@ -191,6 +192,9 @@ def run_study(
             print(f"logs: {log_folder(store)}")
         if with_report:
             print(f"report: {report_with_status(store, None, source.folder, False)[1]}")
+        if plan and num_failed == num_missing:
+            failed = "the run" if num_failed == 1 else f"all {num_failed:,} runs"
+            raise stop(f"{failed} failed; see the reasons above", 1)
     except KeyboardInterrupt:
         has_checkpoint = any(planned.checkpoint and planned.checkpoint.exists() for planned in plan)
         kept = f", unfinished ones in {checkpoint.folder_of(store)}" if has_checkpoint else ""
@@ -211,7 +215,7 @@ def list_runs(
 
     from compool.report.same_data import separate_data
     from compool.study.csv_files import write_csv
-    from compool.study.runs import COLUMNS
+    from compool.study.runs import COLUMNS, describe_run
     from compool.study.store import Store
 
     if not store.exists():
@@ -219,7 +223,7 @@ def list_runs(
     runs = list(Store(store).runs(curves=curves))
     if as_json:
         names = [name for name in COLUMNS if curves or name != "curves"]
-        rows = [{name: getattr(run, name) for name in names} for run in runs]
+        rows = [describe_run(run, names) for run in runs]
         print(json.dumps(rows, indent=1))
     elif as_csv:
         write_csv(runs, sys.stdout, curves)
@@ -247,6 +251,9 @@ def add_runs(
     )
 
 
+_DATASET_WIDTH = 24  # longer names of data sets wrap in lists of runs
+
+
 def _listed(texts: Sequence[str] | None) -> list[str]:
     """The values of an option that may be given several times or as a comma-separated list."""
     return [text.strip() for text in ",".join(texts or ()).split(",") if text.strip()]
@@ -266,9 +273,11 @@ def _summary(runs: Sequence[Any]) -> Any:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     runs = separate_data(runs)[0]
     in_percent = all(METRICS[chosen_metric(run.metrics)].higher for run in runs)
+    longest_dataset = max((len(run.dataset) for run in runs), default=0)
+    wrapped = {"recipe": 8} | ({"data set": _DATASET_WIDTH} if longest_dataset > _DATASET_WIDTH else {})
     for heading in ("data set", "method", "recipe", "runs", "test %" if in_percent else "test", "kept %", "seconds"):
         justify: Any = "right" if heading in ("test %", "test", "kept %", "seconds") else "left"
-        narrowest = {"data set": 11, "recipe": 8}.get(heading)  # these columns wrap on a narrow terminal
+        narrowest = wrapped.get(heading)  # None: never wrapped
         table.add_column(heading, justify=justify, no_wrap=narrowest is None, overflow="fold", min_width=narrowest)
     groups: dict[tuple[Any, ...], list[Any]] = {}
     for run in runs:
@@ -283,7 +292,7 @@ def _summary(runs: Sequence[Any]) -> Any:
             f"{100 * mean(level):.0f}" for level in zip(*(run.kept for run in members if run.kept), strict=False)
         )
         failed = sum(run.status == "failed" for run in members)
-        count = f"{len(members)}, {failed} failed" if failed else str(len(members))
+        count = f"{len(members) - failed}, {failed} failed" if failed else str(len(members))
         name = f"{recipe}, seed {seed}" if seed else recipe
         table.add_row(
             escape(dataset),

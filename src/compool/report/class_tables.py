@@ -34,6 +34,8 @@ def _class_table(result: Result, details: Sequence[dict[str, Any]]) -> Table:
     kind, several = ("class", "classes") if matrices else ("label", "labels")
     header = [kind, *(key.replace("_", " ") for key in numbers)]
     note = f"Test graphs of {len(details)} runs at the picked epoch: mean ± standard deviation, in percent."
+    if len(details) == 1:
+        note = "Test graphs of one run at the picked epoch, in percent."
     if matrices:
         header += ["graphs", *(f"as {guess}" for guess in range(len(matrices[0])))]
         note += (

@@ -4,11 +4,12 @@ import html
 from collections.abc import Sequence
 from dataclasses import replace
 
+from compool._words import counted
 from compool.report.class_tables import class_tables
 from compool.report.formats import Table, as_html
 from compool.report.html_parts import card, caveats, definitions, distinct, plot, tiles
 from compool.report.levels import InspectedGraph
-from compool.report.overview import boxes_note, forest_card
+from compool.report.overview import boxes_note, forest_cards
 from compool.report.results import Result, Row, Study
 from compool.report.sweeps import Sweep
 from compool.report.tables import NOTHING, PUBLISHED, format_summary
@@ -41,7 +42,7 @@ def dataset_tab(
     for metric in dict.fromkeys(row.metric.title for row in rows):
         selectors = {"dataset": dataset, "metric": metric}
         parts.append(card(plot("boxes", f"test {metric}", **selectors), f"Test {metric}", note))
-        parts.append(forest_card(study, metric, source, dataset))
+    parts += forest_cards(rows, source, {"dataset": dataset})
     parts.append(card(f'<div data-curves="{escaped}"></div>', "Training", _CURVES))
     parts += _links(rows, graphs, sweeps)
     for table in tables:
@@ -72,7 +73,8 @@ def _own_rows(table: Table, dataset: str) -> Table:
 def _facts(rows: Sequence[Row]) -> list[tuple[str, str]]:
     """The numbers of runs, methods and recipes, and the best mean of each metric."""
     results = [result for row in rows for result in row.results.values()]
-    facts = [(f"{sum(len(result.runs) for result in results):,}", "runs")]
+    num_runs = sum(len(result.runs) for result in results)
+    facts = [(f"{num_runs:,}", "run" if num_runs == 1 else "runs")]
     num_methods = len({result.method for result in results})
     facts.append((str(num_methods), "method" if num_methods == 1 else "methods"))
     facts.append((str(len(rows)), "recipe" if len(rows) == 1 else "recipes"))
@@ -122,7 +124,8 @@ def _provenance(result: Result) -> str:
     failed = [run.replica for run in result.runs if run.status == "failed"]
     facts |= {"failed replicas": ", ".join(map(str, failed))} if failed else {}
     settings = {key: value for key, value in first.settings.items() if key not in ("method", "dataset", "name")}
+    runs = counted(len(result.runs), "run")
     return (
-        f"<details><summary><b>{html.escape(result.method)}</b> <span class=muted>{len(result.runs)} runs, recipe "
+        f"<details><summary><b>{html.escape(result.method)}</b> <span class=muted>{runs}, recipe "
         f"{html.escape(result.recipe)}</span></summary>{definitions(facts)}{definitions(settings)}</details>"
     )

@@ -1,11 +1,16 @@
 """The first tab of the page: all data sets, one recipe at a time."""
 
-from collections.abc import Sequence
+import html
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
+from compool._words import listed
 from compool.report.formats import Table, as_html
 from compool.report.html_parts import card, caveats, commands, plot, tiles
 from compool.report.page_data import rankings
-from compool.report.results import OURS, Study
+from compool.report.results import OURS, Row, Study
+from compool.report.suggestions import comparison_commands
+from compool.report.sweeps import Sweep
 
 _BOXES = "A box spans the quartiles of the runs, its line is the median, whiskers reach at most 1.5 times the box."
 _FOREST = (
@@ -15,8 +20,8 @@ _FOREST = (
 )
 
 
-def overview(study: Study, tables: Sequence[Table], source: str) -> str:
-    """The tab in HTML.
+def overview(study: Study, tables: Sequence[Table], source: str, sweeps: Sequence[Sweep] = ()) -> str:
+    """The tab in HTML. Cards without runs of the chosen recipe are hidden by the page's script.
 
     Example:
         >>> from compool.report.results import collect
@@ -28,14 +33,13 @@ def overview(study: Study, tables: Sequence[Table], source: str) -> str:
         return "<h2>There are no runs.</h2>" + card(
             commands(text, f"compool run --store {source}", f"compool report --store {source}")
         )
-    parts = ["<h2>Overview</h2>", tiles(_facts(study)), caveats(study.warnings), "<div data-legend></div>"]
+    parts = ["<h2>Overview</h2>", tiles(_facts(study, sweeps)), caveats(study.warnings), "<div data-legend></div>"]
     if len(study.recipes) > 1:
         parts.append("<div data-recipes></div>")
-    metrics = list(dict.fromkeys(row.metric.title for row in study.rows))
-    for metric in metrics:
+    for metric in dict.fromkeys(row.metric.title for row in study.rows):
         parts.append(card(plot("boxes", f"test {metric}", metric=metric), f"Test {metric}", boxes_note(study)))
-    parts += [forest_card(study, metric, source) for metric in metrics]
-    named = {table.name: table for table in tables}
+    parts += forest_cards(study.rows, source)
+    named = {table.name: table for table in tables if table.rows or table.name == "p-values"}
     parts += [card(as_html(named[name])) for name in ("accuracy", "instead", "p-values") if name in named]
     for index, (recipe, (methods, ranking, num_datasets)) in enumerate(rankings(study)):
         note = (
@@ -60,27 +64,67 @@ def boxes_note(study: Study, every_run: bool = False) -> str:
     return _BOXES + dots + diamonds + (kept if pools else "")
 
 
-def forest_card(study: Study, metric: str, source: str, dataset: str = "") -> str:
-    """A card with the paired differences of all data sets or of one, or with how to get some."""
-    rows = [row for row in study.rows if row.metric.title == metric and dataset in ("", row.dataset)]
-    if any(comparison.corrected for row in rows for comparison in row.comparisons.values()):
-        empty_text = "no other method was trained on the same splits with this recipe"
-        selectors = {"metric": metric, "empty": empty_text} | ({"dataset": dataset} if dataset else {})
-        return card(plot("forest", "paired differences", **selectors), "Paired differences", _FOREST)
-    text = f"This needs at least two runs of {OURS} and of another method on the same splits:"
-    names = " ".join(name for name in dict.fromkeys(row.dataset for row in rows))
-    line = f"compool run {names} --method {OURS},none --store {source}"
-    return card(commands(text, line), "Paired differences")
+def forest_cards(rows: Sequence[Row], source: str, selectors: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """A card with the paired differences of each metric, and one that says how to get those of the other metrics.
+
+    Args:
+        rows: the rows of a study, or of one data set.
+        source: the name of the study's file.
+        selectors: choose the rows on the page, besides the metric: empty, or the data set.
+    """
+    cards, lacking = list[str](), list[Row]()
+    for metric in dict.fromkeys(row.metric.title for row in rows):
+        measured = [row for row in rows if row.metric.title == metric]
+        if any(comparison.corrected for row in measured for comparison in row.comparisons.values()):
+            drawn = plot("forest", f"paired differences in {metric}", metric=metric, **selectors)
+            cards.append(card(drawn, _forest_title(measured), _FOREST))
+        else:
+            lacking += measured
+    if lacking:
+        cards.append(card(_how_to_compare(lacking, source), _forest_title(lacking)))
+    return cards
 
 
-def _facts(study: Study) -> list[tuple[str, str]]:
+def _forest_title(rows: Sequence[Row]) -> str:
+    """A title with the metrics of rows, and their data set if it is the only one."""
+    metrics = list(dict.fromkeys(row.metric.title for row in rows))
+    datasets = {row.dataset for row in rows}
+    return f"Paired differences in {listed(metrics)}" + (f", {datasets.pop()}" if len(datasets) == 1 else "")
+
+
+def _how_to_compare(rows: Sequence[Row], source: str) -> str:
+    """How to get paired differences of rows without any."""
+    lines, undescribed = comparison_commands(rows, source)
+    text = f"This needs at least two runs of {OURS} and of another method on the same splits"
+    if not undescribed:
+        return commands(f"{text}:", *lines)
+    how = (
+        f"For {listed(undescribed)}, train {OURS} and another method with the settings and the seed of these runs, and "
+        "at least two replicas. No command is shown, because it cannot be derived from the name of their recipe."
+    )
+    return (commands(f"{text}:", *lines) if lines else f"<p>{text}.</p>") + f"<p>{html.escape(how)}</p>"
+
+
+def _facts(study: Study, sweeps: Sequence[Sweep]) -> list[tuple[str, str]]:
     results = [result for row in study.rows for result in row.results.values()]
+    num_shown = sum(len(result.runs) for result in results)
     hours = sum(run.seconds for result in results for run in result.runs) / 3600
     failed = sum(result.failed for result in results)
     return [
-        (f"{sum(len(result.runs) for result in results):,}", "runs shown"),
+        (f"{num_shown:,}", _shown_runs(study, num_shown, sweeps)),
         (str(len(study.datasets)), "data set" if len(study.datasets) == 1 else "data sets"),
         (str(len(study.recipes)), "recipe" if len(study.recipes) == 1 else "recipes"),
         (f"{failed:,}", "run failed" if failed == 1 else "runs failed"),
         (f"{hours:.1f} h" if hours >= 1 else f"{60 * hours:.1f} min", "of training"),
     ]
+
+
+def _shown_runs(study: Study, num_shown: int, sweeps: Sequence[Sweep]) -> str:
+    """The name of the number of runs in the tables; if the store has more, where the others are."""
+    runs = "run shown" if num_shown == 1 else "runs shown"
+    if num_shown == study.num_runs:
+        return runs
+    num_swept = sum(len(result.runs) for sweep in sweeps for result in sweep.results[1:])
+    places = ["Sweeps"] if num_swept else []
+    places += ["Caveats"] if num_shown + num_swept < study.num_runs else []
+    return f"{runs} of {study.num_runs:,}; others: see {listed(places)}"

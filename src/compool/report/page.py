@@ -7,6 +7,7 @@ from importlib.resources import files
 from string import Template
 
 import compool
+from compool._words import counted
 from compool.report.dataset_tab import dataset_tab
 from compool.report.formats import Table, as_html
 from compool.report.html_parts import card, commands
@@ -47,15 +48,14 @@ def report_page(
         >>> "There are no runs." in report_page(collect([]), [], [], "study.sqlite", [])
         True
     """
-    pages = [("overview", "Overview", overview(study, tables, source))]
+    pages = [("overview", "Overview", overview(study, tables, source, sweeps))]
     for dataset, anchor in anchors(study).items():
         pages.append((anchor, dataset, dataset_tab(study, dataset, tables, graphs, sweeps, source)))
     if study.rows:
         example = study.datasets[0]
         pages.append(("sweeps", "Sweeps", _sweeps(sweeps, example, source)))
         pages.append(("graphs", "Graphs", _graphs(graphs, notes, example, source)))
-    sets = "1 data set" if len(study.datasets) == 1 else f"{len(study.datasets)} data sets"
-    subtitle = f"{source}: {study.num_runs:,} runs on {sets}"
+    subtitle = f"{source}: {counted(study.num_runs, 'run')} on {counted(len(study.datasets), 'data set')}"
     return _page("compool study", subtitle, pages, study, graphs, _FILES, sweeps)
 
 

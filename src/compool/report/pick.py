@@ -1,10 +1,11 @@
 """The rules that choose which epoch of a training counts."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from compool.study.metrics import METRICS, chosen_metric
+from compool.study.metrics import DEFAULTS, METRICS, chosen_metric, metric_of
 from compool.study.store import Run
 
 BEST = "best"
@@ -45,6 +46,18 @@ def require_metric(metric: str, pick: str) -> None:
         raise ValueError(
             f"metrics are stored for the best epoch only: give --metric {metric} or --pick {pick}, not both"
         )
+
+
+def require_metric_of_tasks(runs: Sequence[Run], metric: str) -> None:
+    """Raise a ValueError if no task of the runs has the metric. Runs recorded before metrics were stored do not count.
+
+    Example:
+        >>> require_metric_of_tasks([], "mae")
+    """
+    tasks = {str(run.metrics["task"]): run.dataset for run in runs if run.metrics.get("task") in DEFAULTS}
+    if metric and tasks and not any(task in METRICS[metric].tasks for task in tasks):
+        task, dataset = next(iter(tasks.items()))
+        metric_of(metric, task, dataset)
 
 
 def remedy(missing: str) -> str:

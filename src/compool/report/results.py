@@ -10,9 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compool._words import counted
+from compool._words import counted, listed
 from compool.data import paper
-from compool.report.pick import BEST, missing_data, remedy, require_metric, require_rule, run_at_epoch
+from compool.report.pick import (
+    BEST,
+    missing_data,
+    remedy,
+    require_metric,
+    require_metric_of_tasks,
+    require_rule,
+    run_at_epoch,
+)
 from compool.report.same_data import separate_data
 from compool.report.statistics import (
     SIGNIFICANCE,
@@ -189,7 +197,7 @@ class Study:
         if not others.rows:
             return others
         shared = {(row.dataset, row.recipe) for row in others.rows}
-        both = self._of([OURS, *others.methods])
+        both = self._of([method for method in (OURS, *others.methods) if method in self.methods])
         return replace(both, rows=tuple(row for row in both.rows if (row.dataset, row.recipe) in shared))
 
     def _of(self, methods: Sequence[str]) -> "Study":
@@ -227,6 +235,7 @@ def collect(runs: Iterable[Run], pick: str = BEST, metric: str = "") -> Study:
     lacking = Counter[str]()
     separated, mixed_data = separate_data(list(runs))
     num_runs = len(separated)
+    require_metric_of_tasks(separated, metric)
     for run in separated:
         if missing := missing_data(run, pick, metric):
             lacking[missing] += 1
@@ -254,17 +263,18 @@ def collect(runs: Iterable[Run], pick: str = BEST, metric: str = "") -> Study:
         rows.setdefault((dataset, recipe), {})[method] = result
     ordered = tuple(Row(dataset, recipe, results) for (dataset, recipe), results in rows.items())
     present = {method for row in ordered for method in row.results}
-    methods = tuple(sorted(present | set(METHODS), key=_method_order)) if ordered else METHODS
+    methods = tuple(sorted(present, key=_method_order))
     general = (*warnings, *_mixed(ordered))
-    return Study(ordered, methods, (*general, *gaps(ordered, methods)), num_runs, pick, general)
+    return Study(ordered, methods, (*general, *gaps(ordered)), num_runs, pick, general)
 
 
-def gaps(rows: Sequence[Row], methods: Sequence[str]) -> Iterable[str]:
-    """Warnings about missing and failed runs."""
+def gaps(rows: Sequence[Row]) -> Iterable[str]:
+    """Warnings about missing and failed runs. A method is missing if other rows of the same recipe have it."""
     without: dict[str, list[str]] = {}
     for row in rows:
-        if absent := [method for method in methods if method in METHODS and method not in row.results]:
-            without.setdefault(" or ".join(absent), []).append(row.title)
+        present = {method for other in rows if other.recipe == row.recipe for method in other.results}
+        if absent := [method for method in METHODS if method in present and method not in row.results]:
+            without.setdefault(listed(absent, "or"), []).append(row.title)
     yield from (f"No runs of {absent}: {', '.join(titles)}." for absent, titles in without.items())
     for row in rows:
         num_replicas = 1 + max(run.replica for result in row.results.values() for run in result.runs)
@@ -276,8 +286,8 @@ def gaps(rows: Sequence[Row], methods: Sequence[str]) -> Iterable[str]:
                 yield f"{row.title}, {method}: {result.failed} of {len(result.runs)} runs failed; they are not counted."
         for method, comparison in row.comparisons.items():
             if comparison.pairs < min(len(row.results[OURS].done), len(row.results[method].done)):
-                pairs = comparison.pairs
-                yield f"{row.title}: paired tests of {OURS} and {method} use the {pairs} splits that both have."
+                splits = "only split" if comparison.pairs == 1 else f"{comparison.pairs} splits"
+                yield f"{row.title}: paired tests of {OURS} and {method} use the {splits} that both have."
 
 
 def _mixed(rows: Sequence[Row]) -> Iterable[str]:

@@ -8,6 +8,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any
 
+from compool._words import counted
 from compool.report.formats import Cell, Table
 from compool.report.results import Result, Row, Study, gaps
 from compool.report.statistics import Summary, summarize
@@ -73,8 +74,19 @@ def split_recipe(name: str) -> tuple[str, tuple[str, ...]]:
         >>> split_recipe("fast lr=0.01 dropout=0.5")
         ('fast', ('lr', 'dropout'))
     """
-    base, *settings = _SETTING.split(name)
+    base, settings = recipe_parts(name)
     return base, tuple(setting.partition("=")[0] for setting in settings)
+
+
+def recipe_parts(name: str) -> tuple[str, list[str]]:
+    """The recipe that settings change, and the settings, each as ``NAME=VALUE``.
+
+    Example:
+        >>> recipe_parts("fast lr=0.01 dropout=0.5")
+        ('fast', ['lr=0.01', 'dropout=0.5'])
+    """
+    base, *settings = _SETTING.split(name)
+    return base, settings
 
 
 def find_sweeps(study: Study) -> tuple[Study, tuple[Sweep, ...]]:
@@ -107,14 +119,15 @@ def find_sweeps(study: Study) -> tuple[Study, tuple[Sweep, ...]]:
         rows += [replace(row, results=rest) for row in members if (rest := _without(row, made))]
     if not sweeps:
         return study, ()
-    warnings = (*study.general, *gaps(rows, study.methods), *(text for sweep in sweeps for text in _failures(sweep)))
+    warnings = (*study.general, *gaps(rows), *(text for sweep in sweeps for text in _failures(sweep)))
     return replace(study, rows=tuple(rows), warnings=warnings), tuple(sweeps)
 
 
 def _failures(sweep: Sweep) -> Iterator[str]:
     """A warning about failed runs of settings that are not the best, which rows do not show."""
     if failed := sum(result.failed for result in sweep.results[1:]):
-        yield f"{sweep.title}: {failed} runs with settings other than the best failed; they are not counted."
+        counts = "it is not counted" if failed == 1 else "they are not counted"
+        yield f"{sweep.title}: {counted(failed, 'run')} with settings other than the best failed; {counts}."
 
 
 def _sweeps(dataset: str, base: str, keys: tuple[str, ...], members: Sequence[Row]) -> list[Sweep]:

@@ -25,8 +25,12 @@ def tables(study: Study) -> list[Table]:
     """
     compared = study.compared
     made = [accuracy(compared), *replacement_tables(study), p_values(study), parameters(compared), pooling(study)]
-    in_paper = any(row.dataset in paper.REPORTED for row in study.rows)
-    return made if in_paper else [_without_paper(table) for table in made]
+    return made if _is_in_paper(study) else [_without_paper(table) for table in made]
+
+
+def _is_in_paper(study: Study) -> bool:
+    """Whether tables have columns of the paper's numbers."""
+    return any(row.dataset in paper.REPORTED for row in study.rows)
 
 
 def _without_paper(table: Table) -> Table:
@@ -62,14 +66,19 @@ def accuracy(study: Study) -> Table:
                     | {"published_mean": reported and reported.mean, "published_std": reported and reported.std}
                 )
         rows.append(tuple(cells))
-    runs = f"{max_runs} runs" + (" (fewer: the number in brackets)" if len(counts) > 1 else "")
+    fewer_runs = " (fewer: the number in brackets)" if len(counts) > 1 else ""
+    average = " of one run" if max_runs == 1 else f", mean ± standard deviation over {max_runs} runs{fewer_runs}"
     measured, picked = "Test accuracy in percent", PICKS[study.pick]
     if not is_accuracy:
         measured, picked = "The metric on test graphs", picked.replace("validation accuracy", "validation metric")
-    note = (
-        f"{measured}, mean ± standard deviation over {runs}, {picked}. Bold: better than every other method here by "
-        f"the corrected resampled t-test at {SIGNIFICANCE}; underlined: not significantly different from the best."
-    )
+    note = f"{measured}{average}, {picked}."
+    if any(row.best for row in study.rows):
+        note += (
+            " Bold: better than every other method here by the corrected resampled t-test at "
+            f"{SIGNIFICANCE}; underlined: not significantly different from the best."
+        )
+    if not max_runs:
+        note = "No run finished." if study.rows else "There are no runs to show."
     title = "Accuracy" if is_accuracy else "Test metric"
     texts = len(_name_columns(study)) + (not is_accuracy)
     return Table("accuracy", title, tuple(header), tuple(rows), note, tuple(records), texts=texts)
@@ -119,12 +128,13 @@ def p_values(study: Study) -> Table:
                 | {"p_corrected": tests[0], "p_holm": holm, "p_wilcoxon": comparison.wilcoxon, "p_t_test": comparison.t}
                 | {"p_published": published, "effect_size": comparison.effect}
             )
+    published_column = "published: the paper's p-value; " if _is_in_paper(study) else ""
     note = (
-        f"Component pooling minus the other method, {_differences(study)}, on the splits that both were tested on; "
-        "only t-test and d use all runs. p: the corrected resampled t-test, which allows for overlapping splits "
-        f"(test to training graphs: {_ratios(study)}), as does the interval; Holm: this p-value, corrected for several "
-        "data sets; Wilcoxon, t-test: p-values of tests that treat runs as independent, the latter as in the paper; "
-        f"published: the paper's p-value; d: Cohen's effect size. Bold: below {SIGNIFICANCE}."
+        f"Component pooling minus the other method, {_differences(study)}. The columns t-test and d use all runs, the "
+        "others only the splits that both methods were tested on. p: the corrected resampled t-test, which allows for "
+        f"overlapping splits (test to training graphs: {_ratios(study)}), as does the interval; Holm: this p-value, "
+        "corrected for several data sets; Wilcoxon, t-test: p-values of tests that treat runs as independent, the "
+        f"latter as in the paper; {published_column}d: Cohen's effect size. Bold: below {SIGNIFICANCE}."
     )
     if not rows:
         note = f"There is nothing to compare: this needs runs of {OURS} and of another method on the same data set."
@@ -135,7 +145,7 @@ def p_values(study: Study) -> Table:
 
 def parameters(study: Study) -> Table:
     """Parameters of the networks, and how many more or fewer component pooling has."""
-    others = [method for method in study.methods if method != OURS]
+    others = [method for method in study.methods if method != OURS] if OURS in study.methods else []
     header = list(_name_columns(study))
     for method in study.methods:
         header += [method, PUBLISHED]
@@ -157,7 +167,9 @@ def parameters(study: Study) -> Table:
         for method in others:
             cells += [_percent(_change(counts, method)), _percent(_change(published, method), "muted")]
         rows.append(tuple(cells))
-    note = "Learnable parameters. against: how many more or fewer component pooling has."
+    note = "Learnable parameters."
+    if others:
+        note += " against X: how many more (+) or fewer (−) parameters component pooling has than X, in percent."
     texts = len(_name_columns(study))
     return Table("parameters", "Parameters", tuple(header), tuple(rows), note, tuple(records), texts)
 

@@ -18,7 +18,7 @@ from compool.study.kept import kept_network, recipe_of
 from compool.study.metrics import chosen_metric
 from compool.study.model import DESCRIPTION, FORMAT, SOURCE, WEIGHTS
 from compool.study.prediction import Model
-from compool.study.runs import Run, decode_weights
+from compool.study.runs import Run, decode_weights, describe_run
 from compool.study.scoring import score
 
 ABOUT_RUN = (
@@ -68,7 +68,7 @@ def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: 
     about: dict[str, Any] = {
         "format": FORMAT,
         "compool": compool.__version__,
-        "run": {name: getattr(run, name) for name in ABOUT_RUN},
+        "run": describe_run(run, ABOUT_RUN),
         "settings": run.settings,
         "task": graphs.task,
         "classes": list(names.classes or map(str, range(graphs.num_classes))),

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from statistics import fmean
 from types import TracebackType
 from typing import Self
 
@@ -55,7 +56,8 @@ class Progress:
         position = f"epoch {epoch}/{block.recipe.epochs}"
         note = f" ({block.note})" if block.note else ""
         text = (
-            f"{block.name}: {_replicas(block.replicas)}{note}, {position}, {_describe(curves, METRICS[block.metric])}"
+            f"{block.name}: {_runs(block.replicas, [recipe.name for recipe in block.recipes])}{note}, {position}, "
+            f"{_describe(curves, METRICS[block.metric])}"
         )
         narrow = self.console.width < 120
         self.bar.update(self.task, completed=self.done, description=f"{block.name}, {position}" if narrow else text)
@@ -76,18 +78,25 @@ class Progress:
             trained = max(len(run.curves.get("loss", [])) for run in runs)
             self.done = min(self.total, self.done + len(runs) * (first.settings["epochs"] - trained))
             self.bar.update(self.task, completed=self.done)
+        recipes = [run.recipe for run in runs]
         tests = [run.test for run in runs if run.test is not None]
         metric = METRICS[next((chosen_metric(run.metrics) for run in runs if run.metrics), "accuracy")]
-        mean = f"test {metric.title} {_value(metric, sum(tests) / len(tests))}" if tests else f"no {metric.title}"
+        if len(set(recipes)) > 1 and len(set(tests)) > 1:  # no mean over different settings
+            measured = f"test {metric.title} {_value(metric, min(tests))} to {_value(metric, max(tests))}"
+        else:
+            measured = f"test {metric.title} {_value(metric, fmean(tests))}" if tests else f"no {metric.title}"
         reasons = [run.reason for run in runs if run.status == "failed"]
-        name = block_title(first.dataset, first.method, [run.recipe for run in runs])
-        text = f"{name}: {_replicas([run.replica for run in runs])} stored, {mean}, {first.seconds * len(runs):.0f} s"
+        name, stored = block_title(first.dataset, first.method, recipes), _runs([run.replica for run in runs], recipes)
+        text = f"{name}: {stored} stored, {measured}, {first.seconds * len(runs):.0f} s"
         failed = f", {len(reasons)} failed: {'; '.join(dict.fromkeys(reasons))}" if reasons else ""
         self.console.print(text + failed, soft_wrap=True, highlight=False)
 
 
-def _replicas(replicas: Sequence[int]) -> str:
-    return f"replica {replicas[0]}" if len(replicas) == 1 else f"{len(replicas)} replicas"
+def _runs(replicas: Sequence[int], recipes: Sequence[str]) -> str:
+    """The runs of a block, given the replica and the recipe of each."""
+    if len(replicas) == 1:
+        return f"replica {replicas[0]}"
+    return f"{len(replicas)} {'replicas' if len(set(recipes)) == 1 else 'runs'}"
 
 
 def _value(metric: Metric, value: float) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from compool.study.checksums import CHECKSUM_COLUMN, run_checksum
 from compool.study.columns import FLOAT_MAXIMA, INTEGER_RANGES, JSON_COLUMNS
 
@@ -95,6 +97,15 @@ def decode_run(row: Mapping[str, Any]) -> Run:
     return Run(**values | {name: json.loads(row[name]) for name in JSON_COLUMNS})
 
 
+def describe_run(run: Run, names: Sequence[str]) -> dict[str, Any]:
+    """Columns of a run for people to read, as in JSON: the metric, measured as float32, has no digits beyond it.
+
+    CSV files keep every digit, because the checksums of imported runs depend on them.
+    """
+    columns = {name: getattr(run, name) for name in names}
+    return columns | {name: _shortest_float32(columns[name]) for name in ("test", "validation") if name in columns}
+
+
 def encode_weights(weights: "Mapping[str, Tensor]") -> bytes:
     """Encode the parameters and buffers of a network, by name, as a run stores them: safetensors with a checksum.
 
@@ -135,6 +146,18 @@ def describe_damaged(damaged: Sequence[Mapping[str, Any]]) -> str:
     more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
     count = "1 damaged run is" if len(damaged) == 1 else f"{len(damaged)} damaged runs are"
     return f"{count} left out: {'; '.join(named)}{more} (compool run trains missing runs)"
+
+
+def _shortest_float32(value: float | None) -> float | None:
+    """The shortest decimal that reads back as the same float32; other numbers are left as they are.
+
+    Example:
+        >>> _shortest_float32(0.38333332538604736), _shortest_float32(0.3833333), _shortest_float32(None)
+        (0.38333333, 0.3833333, None)
+    """
+    if value is None or not math.isfinite(value) or float(np.float32(value)) != value:
+        return value
+    return float(str(np.float32(value)))
 
 
 def _real(value: float | None) -> float | None:

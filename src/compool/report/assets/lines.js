@@ -9,7 +9,7 @@ function linePlot(container, groups, panels, { thick = 14, gap = 6 } = {}) {
   return plot(container, (width) => {
     const shown = groups().filter((group) => group.lines.length), lines = shown.flatMap((group) => group.lines);
     const used = lines.length ? panels(lines) : [];
-    if (!used.length) return [40, [make("text", { x: 0, y: 24, class: "soft" }, container.dataset.empty || "nothing to show")]];
+    if (!used.length) return [40, [make("text", { x: 0, y: 24, class: "soft" }, "no finished runs of the methods chosen above")]];
     const short = (text) => (text.length > 20 ? `${text.slice(0, 19)}…` : text);
     const names = Math.min(0.36 * width, 14 + 6.8 * Math.max(...lines.map((line) => short(line.label).length)));
     const beside = width >= NARROW && used.length > 1, each = beside ? (width - names + 12) / used.length : width - names;

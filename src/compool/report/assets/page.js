@@ -15,13 +15,18 @@ const differences = (container) => (container.dataset.dataset ? () => rowsOf(con
 const metricOf = (container) => rows.find((row) => row.metric.title === container.dataset.metric).metric;
 
 everywhere("[data-legend]", (container) => container.append(legend(methods.filter((method) => !container.dataset.legend || rows.some((row) => row.dataset === container.dataset.legend && row.results.some((result) => result.method === method))))));
-everywhere("[data-recipes]", (container) => container.append(choices(data.recipes, recipe, (name) => `recipe ${name}`, (name) => { recipe = name; for (const redraw of redraws) redraw(); }, "data-recipe")));
+// Hide the overview's cards that have nothing of the chosen recipe
+const hasResults = (plot) => rowsOf(plot).some((row) => ("forest" in plot.dataset ? row.differences : row.results).length);
+const hideEmptyCards = () => everywhere("[data-boxes], [data-forest]", (plot) => { plot.closest(".card").hidden = !hasResults(plot); });
+
+everywhere("[data-recipes]", (container) => container.append(choices(data.recipes, recipe, (name) => `recipe ${name}`, (name) => { recipe = name; hideEmptyCards(); for (const redraw of redraws) redraw(); }, "data-recipe")));
 everywhere("[data-boxes]", (container) => boxes(container, byRow(container), metricOf(container), !!container.dataset.dataset));
 everywhere("[data-forest]", (container) => forest(container, differences(container), metricOf(container)));
 everywhere("[data-bars]", (container) => bars(container, byRow(container)));
 everywhere("[data-curves]", (container) => curves(container, rows.filter((row) => row.dataset === container.dataset.curves)));
 everywhere("[data-responses]", (container) => responses(container, data.sweeps[+container.dataset.responses]));
 everywhere("[data-ranks]", (container) => ranks(container, data.rankings[+container.dataset.ranks]));
+hideEmptyCards();
 const opener = data.graphs.length ? viewer(document.getElementById("viewer"), data.graphs) : null;
 everywhere("[data-graph]", (link) => link.addEventListener("click", () => opener(+link.dataset.graph)));
 
