@@ -19,9 +19,9 @@ from compool.data import community_count, community_labels, split
 from compool.replicas.losses import Loss, balanced_weights
 from compool.report.class_tables import class_tables
 from compool.report.results import collect
+from compool.study.evaluation import details, metric_value, metric_values
 from compool.study.kept import best_run, kept_network
 from compool.study.metrics import METRICS
-from compool.study.scoring import all_scores, details, score
 from tests.study.blocks import interrupt, planned, small, told
 from tests.study.test_own_network import NET
 from tests.study.test_store import example
@@ -46,10 +46,10 @@ def test_metrics_of_classes_are_scikit_learns(classes: int, seed: int) -> None:
         "average_precision": reference.average_precision_score(y if classes == 2 else one_hot, positive),
     }
     target = torch.from_numpy(y)
-    assert all_scores("classification", torch.from_numpy(logits), target) == pytest.approx(expected, abs=2e-6)
+    assert metric_values("classification", torch.from_numpy(logits), target) == pytest.approx(expected, abs=2e-6)
     if classes == 2:  # one logit says the same as two
         one = torch.from_numpy(logits[:, 1:] - logits[:, :1])
-        assert all_scores("classification", one, target) == pytest.approx(expected, abs=2e-6)
+        assert metric_values("classification", one, target) == pytest.approx(expected, abs=2e-6)
     shown = details("classification", torch.from_numpy(logits), target)
     assert shown["confusion"] == reference.confusion_matrix(y, guess).tolist()
     assert shown["recall"] == pytest.approx(reference.recall_score(y, guess, average=None), abs=2e-6)
@@ -73,23 +73,25 @@ def test_metrics_of_labels_leave_out_what_is_missing() -> None:
         "f1": np.mean([reference.f1_score(y[m, i], logits[m, i] > 0) for i, m in enumerate(known)]),
         "accuracy": reference.accuracy_score(y[~np.isnan(y)], logits[~np.isnan(y)] > 0),
     }
-    assert all_scores("multilabel", torch.from_numpy(logits), torch.from_numpy(y)) == pytest.approx(expected, abs=2e-6)
+    assert metric_values("multilabel", torch.from_numpy(logits), torch.from_numpy(y)) == pytest.approx(
+        expected, abs=2e-6
+    )
     assert details("multilabel", torch.from_numpy(logits), torch.from_numpy(y))["roc_auc"][2] is None
 
 
 def test_metrics_of_numbers() -> None:
     y, logits = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([[1.5], [2.0], [2.0]])
     expected = {"mae": 2.5 / 3, "rmse": ((0.25 + 4.0) / 3) ** 0.5}
-    assert all_scores("regression", logits, y) == pytest.approx(expected, abs=1e-6)
+    assert metric_values("regression", logits, y) == pytest.approx(expected, abs=1e-6)
     assert details("regression", logits, y) == {}
 
 
 def test_confident_predictions_are_ranked_by_their_logits() -> None:
     y, logit = torch.tensor([0, 1, 0, 1]), torch.tensor([40.0, 50.0, 60.0, 70.0])
-    assert score("roc_auc", "classification", logit.unsqueeze(1), y) == 0.75
-    assert score("roc_auc", "classification", torch.stack([-logit, logit], 1), y) == 0.75
-    assert score("roc_auc", "multilabel", logit.unsqueeze(1), y.unsqueeze(1).float()) == 0.75
-    assert score("accuracy", "classification", torch.ones(10, 1), torch.arange(10) // 3 % 3 % 2) == 0.3
+    assert metric_value("roc_auc", "classification", logit.unsqueeze(1), y) == 0.75
+    assert metric_value("roc_auc", "classification", torch.stack([-logit, logit], 1), y) == 0.75
+    assert metric_value("roc_auc", "multilabel", logit.unsqueeze(1), y.unsqueeze(1).float()) == 0.75
+    assert metric_value("accuracy", "classification", torch.ones(10, 1), torch.arange(10) // 3 % 3 % 2) == 0.3
 
 
 @pytest.mark.parametrize("name", ["roc_auc", "average_precision"])
@@ -100,27 +102,27 @@ def test_confident_predictions_of_several_classes_do_not_tie(name: str) -> None:
     odds = torch.stack([logits[:, c] - logits[:, others[c]].double().logsumexp(1) for c in range(3)], 1)
     metric = {"roc_auc": reference.roc_auc_score, "average_precision": reference.average_precision_score}[name]
     expected = np.mean([metric(y == c, odds[:, c]) for c in range(3)])
-    assert score(name, "classification", logits, y) == pytest.approx(expected)
+    assert metric_value(name, "classification", logits, y) == pytest.approx(expected)
 
 
 def test_tied_predictions_are_scikit_learns() -> None:
     y, logit = torch.tensor([0, 1, 0, 1, 1]), torch.tensor([[0.0], [0.0], [1.0], [1.0], [2.0]])
-    assert score("roc_auc", "classification", logit, y) == pytest.approx(reference.roc_auc_score(y, logit))
+    assert metric_value("roc_auc", "classification", logit, y) == pytest.approx(reference.roc_auc_score(y, logit))
     expected = reference.average_precision_score(y, logit)
-    assert score("average_precision", "classification", logit, y) == pytest.approx(expected)
+    assert metric_value("average_precision", "classification", logit, y) == pytest.approx(expected)
 
 
 def test_f1_counts_a_class_that_is_only_predicted() -> None:
     y, logits = torch.tensor([0, 0, 1]), torch.eye(3)[[0, 2, 1]]
     expected = reference.f1_score(y, logits.argmax(1), average="macro")
-    assert score("f1", "classification", logits, y) == pytest.approx(expected)
+    assert metric_value("f1", "classification", logits, y) == pytest.approx(expected)
 
 
 def test_metrics_that_are_not_defined() -> None:
     ones = torch.ones(4, dtype=torch.long)
-    assert np.isnan(score("roc_auc", "classification", torch.randn(4, 2), ones))
-    assert np.isnan(score("mae", "regression", torch.tensor([[NAN]]), torch.tensor([1.0])))
-    assert all_scores("classification", torch.randn(4, 2), ones)["average_precision"] is None
+    assert np.isnan(metric_value("roc_auc", "classification", torch.randn(4, 2), ones))
+    assert np.isnan(metric_value("mae", "regression", torch.tensor([[NAN]]), torch.tensor([1.0])))
+    assert metric_values("classification", torch.randn(4, 2), ones)["average_precision"] is None
 
 
 def test_losses_are_torchs() -> None:
@@ -229,7 +231,7 @@ def test_regression_and_several_labels(
             network = kept_network(one, study.Store(store).weights(one), graphs.num_features, graphs.num_classes)
             (batch,) = DataLoader([graphs[int(graph)] for graph in parts.test], batch_size=99)
             logits = network(batch.x, batch.edge_index, batch.batch).detach()
-            assert score(name, graphs.task, logits, torch.from_numpy(graphs.y[parts.test])) == pytest.approx(
+            assert metric_value(name, graphs.task, logits, torch.from_numpy(graphs.y[parts.test])) == pytest.approx(
                 one.test, abs=1e-4
             )
     report = run.invoke(app, ["report", "--store", str(store), "--out", str(tmp_path / "report")])

@@ -72,10 +72,10 @@ def _saved(graphs: "GraphSet") -> Source:
 def _call(reference: str) -> "GraphSet":
     """The set that the function of a reference returns. Errors in its code are shown with their traceback."""
     from compool.data import GraphSet
-    from compool.study.own_network import execute, importable, own_code, read_source
+    from compool.study.own_network import importable, load_module, own_code, read_source
 
     location, _, name = reference.rpartition(":")
-    function = getattr(execute(reference, read_source(reference, "--data")), name, None)
+    function = getattr(load_module(reference, read_source(reference, "--data")), name, None)
     if not callable(function):
         raise stop(f"--data {reference}: {location} has no function {name}")
     with own_code(reference), importable(reference):

@@ -52,7 +52,7 @@ def arrays_of(graphs: Iterable[Any], to_undirected: bool = False) -> dict[str, A
         graphs: each a :class:`torch_geometric.data.Data`.
         to_undirected: add the missing direction of edges.
     """
-    given = listed(graphs)
+    given = as_list(graphs)
     read = [_read(index, graph) for index, graph in enumerate(given)]
     node_ptr = np.concatenate([[0], np.cumsum([graph.num_nodes for graph in read])])
     num_edges = [graph.edge_index.shape[1] for graph in read]
@@ -102,7 +102,7 @@ def to_data(graphs: "GraphSet", index: int) -> "Data":
     )
 
 
-def listed(graphs: Any) -> list[Any]:
+def as_list(graphs: Any) -> list[Any]:
     """The graphs as a list; a ValueError for a single graph, a batch or an empty list."""
     of_type, kind = type(graphs), type(graphs).__name__  # not of the object: datasets forward attributes of Data
     if hasattr(of_type, "to_data_list"):

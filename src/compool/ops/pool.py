@@ -119,7 +119,7 @@ def _score_and_merge(
     return merge(x, edge_score, edge_index, merged, parts, wide=True).to(like.dtype), edge_score
 
 
-class Result(NamedTuple):
+class PoolOutput(NamedTuple):
     """The coarse graph, and how the input maps to it."""
 
     x: Tensor
@@ -147,7 +147,7 @@ def pool(
     per_member: bool = False,
     ratio: float | None = None,
     term: Tensor | None = None,
-) -> Result:
+) -> PoolOutput:
     """:func:`score`, :func:`coarsen` and :func:`merge` in one, forward and backward.
 
     Args:
@@ -183,12 +183,12 @@ def pool(
             selection, parts = ratio_parts(edge_score, edge_index, x.size(0), ratio, batch)
             coarse = coarsen_selected(selection, edge_index, x.size(0), batch, self_loops, parts)
         out = merge(x, edge_score, edge_index, coarse.merged, coarse.parts, per_member)
-        return Result(out, edge_score, coarse.parts.cluster, coarse.edge_index, coarse.batch)
+        return PoolOutput(out, edge_score, coarse.parts.cluster, coarse.edge_index, coarse.batch)
     settings = (activation, threshold, self_loops, ratio, per_member)
     out, edge_score, cluster, edges, graph = _Pool.apply(x, halves, bias, term, edge_index, batch, *settings)
     if per_member:
         out = (out / count_members(cluster, out.size(0)).unsqueeze(1)).to(x.dtype)
-    return Result(out, edge_score, cluster, edges, graph)
+    return PoolOutput(out, edge_score, cluster, edges, graph)
 
 
 def _is_fused(x: Tensor) -> bool:

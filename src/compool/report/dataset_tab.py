@@ -7,7 +7,7 @@ from dataclasses import replace
 from compool._words import counted
 from compool.report.class_tables import class_tables
 from compool.report.formats import Table, as_html
-from compool.report.html_parts import card, caveats, definitions, distinct, plot, tiles
+from compool.report.html_parts import card, caveats, definitions, fact_tiles, plot, unique
 from compool.report.levels import InspectedGraph
 from compool.report.overview import boxes_note, forest_cards
 from compool.report.results import Result, Row, Study
@@ -34,7 +34,7 @@ def dataset_tab(
     escaped = html.escape(dataset)
     parts = [
         f"<h2>{escaped}</h2>",
-        tiles(_facts(rows)),
+        fact_tiles(_facts(rows)),
         caveats([warning for warning in study.warnings if warning.startswith(titles)]),
         f'<div data-legend="{escaped}"></div>',
     ]
@@ -112,15 +112,15 @@ def _provenance(result: Result) -> str:
     replicas = sorted(run.replica for run in result.runs)
     facts = {
         "recipe": f"{result.recipe} ({first.recipe_checksum})",
-        "data checksum": distinct(run.data_checksum for run in result.runs if run.data_checksum),
-        "splits checksum": distinct(run.splits_checksum for run in result.runs if run.splits_checksum),
+        "data checksum": unique(run.data_checksum for run in result.runs if run.data_checksum),
+        "splits checksum": unique(run.splits_checksum for run in result.runs if run.splits_checksum),
         "seed": first.seed,
         "replicas": f"{len(replicas)}, from {replicas[0]} to {replicas[-1]}",
         "parameters": f"{result.parameters:,}",
-        "device": distinct(run.device for run in result.runs),
-        "finished": distinct(run.finished[:10] for run in result.runs),
+        "device": unique(run.device for run in result.runs),
+        "finished": unique(run.finished[:10] for run in result.runs),
     }
-    facts |= {name: distinct(run.versions.get(name, "unknown") for run in result.runs) for name in first.versions}
+    facts |= {name: unique(run.versions.get(name, "unknown") for run in result.runs) for name in first.versions}
     failed = [run.replica for run in result.runs if run.status == "failed"]
     facts |= {"failed replicas": ", ".join(map(str, failed))} if failed else {}
     settings = {key: value for key, value in first.settings.items() if key not in ("method", "dataset", "name")}

@@ -39,11 +39,11 @@ def commands(text: str, *lines: str) -> str:
     return f"<p>{html.escape(text)}</p><pre>{html.escape(chr(10).join(lines))}</pre>"
 
 
-def tiles(facts: Sequence[tuple[str, str]]) -> str:
+def fact_tiles(facts: Sequence[tuple[str, str]]) -> str:
     """Numbers in large type, each with a name.
 
     Example:
-        >>> tiles([("3", "runs")])
+        >>> fact_tiles([("3", "runs")])
         '<div class="facts"><div><b>3</b><span>runs</span></div></div>'
     """
     lines = (f"<div><b>{html.escape(value)}</b><span>{html.escape(name)}</span></div>" for value, name in facts)
@@ -78,11 +78,11 @@ def definitions(facts: Mapping[str, Any]) -> str:
     return f"<dl>{''.join(lines)}</dl>"
 
 
-def distinct(values: Iterable[str]) -> str:
+def unique(values: Iterable[str]) -> str:
     """The distinct values, sorted, on one line.
 
     Example:
-        >>> distinct(["b", "a", "b"])
+        >>> unique(["b", "a", "b"])
         'a, b'
     """
     return ", ".join(sorted(set(values)))

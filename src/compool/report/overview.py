@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from compool._words import listed
 from compool.report.formats import Table, as_html
-from compool.report.html_parts import card, caveats, commands, plot, tiles
+from compool.report.html_parts import card, caveats, commands, fact_tiles, plot
 from compool.report.page_data import rankings
 from compool.report.results import OURS, Row, Study
 from compool.report.suggestions import comparison_commands
@@ -33,7 +33,7 @@ def overview(study: Study, tables: Sequence[Table], source: str, sweeps: Sequenc
         return "<h2>There are no runs.</h2>" + card(
             commands(text, f"compool run --store {source}", f"compool report --store {source}")
         )
-    parts = ["<h2>Overview</h2>", tiles(_facts(study, sweeps)), caveats(study.warnings), "<div data-legend></div>"]
+    parts = ["<h2>Overview</h2>", fact_tiles(_facts(study, sweeps)), caveats(study.warnings), "<div data-legend></div>"]
     if len(study.recipes) > 1:
         parts.append("<div data-recipes></div>")
     for metric in dict.fromkeys(row.metric.title for row in study.rows):

@@ -14,12 +14,12 @@ from compool.data import GraphSet, features
 from compool.data.encoding import encoding_of
 from compool.data.names import Names
 from compool.study import planning
+from compool.study.evaluation import metric_value
 from compool.study.kept import kept_network, recipe_of
 from compool.study.metrics import chosen_metric
 from compool.study.model import DESCRIPTION, FORMAT, SOURCE, WEIGHTS
 from compool.study.prediction import Model
 from compool.study.runs import Run, decode_weights, describe_run
-from compool.study.scoring import score
 
 ABOUT_RUN = (
     *(
@@ -116,7 +116,7 @@ def measured_score(model: Model, run: Run, graphs: GraphSet) -> float:
     """
     (split,) = planning.splits(recipe_of(run), graphs, run.seed, [run.replica])
     logits = model.predict(graphs[split.test]).logits
-    return score(chosen_metric(run.metrics), model.task, logits, torch.from_numpy(graphs.y[split.test]))
+    return metric_value(chosen_metric(run.metrics), model.task, logits, torch.from_numpy(graphs.y[split.test]))
 
 
 def _checksum_of(path: Path) -> str:

@@ -1,6 +1,6 @@
 """The metrics of a study, by name: their titles, their tasks, and whether higher is better.
 
-Does not import torch; :mod:`compool.study.scoring` computes them.
+Does not import torch; :mod:`compool.study.evaluation` computes them.
 """
 
 from collections.abc import Mapping

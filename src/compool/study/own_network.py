@@ -98,7 +98,7 @@ def load_class(reference: str, source: str) -> "type[Module]":
     """
     from torch.nn import Module
 
-    module, name = execute(reference, source), class_name(reference)
+    module, name = load_module(reference, source), class_name(reference)
     value = getattr(module, name, None)
     if value is None:
         classes = [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
@@ -196,7 +196,7 @@ def _file_of_module(name: str, reference: str, option: str) -> Path:
     return Path(spec.origin)
 
 
-def execute(reference: str, source: str) -> ModuleType:
+def load_module(reference: str, source: str) -> ModuleType:
     """Execute a source as a module. It stays in ``sys.modules``, so that its classes can be inspected."""
     location = _location(reference)
     name = f"compool_own_{source_checksum(source)}_{source_checksum(location)}"

@@ -14,7 +14,7 @@ from torch.nn import Module
 
 from compool import replicas
 from compool.data import Features, GraphSet
-from compool.data.conversion import listed
+from compool.data.conversion import as_list
 from compool.data.encoding import Encoding
 from compool.data.names import Names
 from compool.nn.settings import POOLINGS
@@ -142,7 +142,7 @@ class Model:
         takes_edges = "edge_attr" in inspect.signature(self.network.forward).parameters
         if isinstance(graphs, GraphSet):
             return self.encoding.encode(graphs, names, takes_edges)
-        unlabeled = GraphSet.from_data([_without_target(graph) for graph in listed(graphs)])
+        unlabeled = GraphSet.from_data([_without_target(graph) for graph in as_list(graphs)])
         return self.encoding.as_given(unlabeled).encode(unlabeled, names, takes_edges)
 
 

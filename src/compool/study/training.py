@@ -17,12 +17,12 @@ from compool import data, replicas
 from compool.replicas import initial
 from compool.replicas.trainer import Curves, Trained, TrainingSettings, num_epochs, train, train_learner
 from compool.study import checkpoint, planning
+from compool.study.evaluation import details, metric_value, metric_values
 from compool.study.metrics import METRICS, loss_kind, metric_of
 from compool.study.own_training import initial_network, own_learner, stackable_settings
 from compool.study.planning import Block
 from compool.study.recipe import Recipe
 from compool.study.runs import encode_weights
-from compool.study.scoring import all_scores, details, score
 from compool.study.store import Run, Store
 
 OnEpoch = Callable[[Block, int, Curves], None]
@@ -68,7 +68,9 @@ def train_block(
         recipe.shuffle,
         loss_kind(recipe.loss, graphs.task, graphs.name),
         recipe.class_weights == "balanced",
-        None if metric == "accuracy" and graphs.task == "classification" else partial(score, metric, graphs.task),
+        None
+        if metric == "accuracy" and graphs.task == "classification"
+        else partial(metric_value, metric, graphs.task),
         METRICS[metric].higher,
         recipe.schedule,
         recipe.momentum,
@@ -129,7 +131,7 @@ def _metrics(trained: Trained, index: int, split: data.Split, graphs: data.Graph
     for part in ("validation", "test"):
         ids = getattr(split, part)
         logits, y = trained.logits[part][index, : len(ids)].float().cpu(), torch.from_numpy(graphs.y[ids])
-        measured[part] = all_scores(graphs.task, logits, y)
+        measured[part] = metric_values(graphs.task, logits, y)
     return measured | {"details": details(graphs.task, logits, y)}
 
 

@@ -139,7 +139,7 @@ def order_key(bits, is_float, lowest, key):
 
 
 @exact
-def pack(key, half, positions, packed):
+def pack_keys(key, half, positions, packed):
     """Pack one half of each key, as a signed number, into the upper 32 bits, and its position into the lower; packs all
     keys if `positions` is empty.
     """

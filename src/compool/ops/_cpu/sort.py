@@ -38,7 +38,7 @@ def ascending(key: NDArray[np.signedinteger], positions: NDArray[np.int64] | Non
     halves = (0, 1) if key.itemsize == 8 else (1,)
     for half in halves:  # the lower half first, as each sort is stable
         packed = np.empty(size, np.int64)
-        loops.pack(key, half, positions, packed)
+        loops.pack_keys(key, half, positions, packed)
         positions = loops.sort_packed(packed, scratch, counts)
         positions &= 0xFFFFFFFF
     return positions

@@ -13,7 +13,7 @@ from torch import Tensor
 from compool.study.metrics import METRICS
 
 
-def score(name: str, task: str, logits: Tensor, y: Tensor) -> float:
+def metric_value(name: str, task: str, logits: Tensor, y: Tensor) -> float:
     """Compute a metric; NaN if it is not defined, such as the ROC AUC of graphs of a single class.
 
     Args:
@@ -23,7 +23,8 @@ def score(name: str, task: str, logits: Tensor, y: Tensor) -> float:
         y: the classes [n], or the targets [n] or [n, T]; NaN for a missing label.
 
     Example:
-        >>> score("f1", "classification", torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), torch.tensor([0, 1, 1]))
+        >>> logits, y = torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), torch.tensor([0, 1, 1])
+        >>> metric_value("f1", "classification", logits, y)
         0.6666...
     """
     if not logits.numel() or not bool(logits.isfinite().all()):
@@ -36,10 +37,10 @@ def score(name: str, task: str, logits: Tensor, y: Tensor) -> float:
     return _classification(name, logits, y)
 
 
-def all_scores(task: str, logits: Tensor, y: Tensor) -> dict[str, float | None]:
+def metric_values(task: str, logits: Tensor, y: Tensor) -> dict[str, float | None]:
     """Every metric of a task; None for metrics that are not defined for these graphs."""
     names = [name for name, metric in METRICS.items() if task in metric.tasks]
-    values = {name: score(name, task, logits, y) for name in names}
+    values = {name: metric_value(name, task, logits, y) for name in names}
     return {name: None if math.isnan(value) else round(value, 6) for name, value in values.items()}
 
 
