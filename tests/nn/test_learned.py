@@ -156,9 +156,33 @@ def test_a_batch_that_raises_leaves_the_running_statistics(broken: float, device
         for module in (layer, layer.similarity):
             with pytest.raises(ValueError, match=rf"edge_index must lie in 0\.\.3 for 4 nodes, got {index}"):
                 module(x, wrong)
+    if device == "cpu":  # a GPU checks the batch after the statistics
+        path = torch.tensor([[0, 1, 2, 3, 1, 2], [1, 0, 3, 2, 2, 1]])
+        for batch, message in (([0, 0, 1, 1], "must not join two graphs"), ([1, 1, 0, 0], "batch must be sorted")):
+            with pytest.raises(ValueError, match=message):
+                layer(x, path, torch.tensor(batch))
     for name, tensor in layer.state_dict().items():
         assert torch.equal(tensor, before[name]), name
     assert torch.isfinite(layer(x, edge_index).x).all()
+    with pytest.raises(ValueError, match=r"edge_index must lie in 0\.\.3 for 4 nodes, got 4"):
+        layer.similarity.eval()(x, torch.tensor([[0, 4], [1, 0]], device=device))
+
+
+def test_a_budget_merges_the_most_similar_nodes(device: str) -> None:
+    """Clipped scores would tie, and the edges that are listed first would merge."""
+    gaps = torch.tensor([0.5, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1, 0.05, 0.0, 3.0, 3.0, 3.0], device=device)
+    x = torch.stack([torch.zeros_like(gaps), gaps], 1).view(-1, 1)  # a pair of nodes per gap
+    pairs = torch.arange(28, device=device).view(-1, 2).t()
+    edge_index = torch.cat([pairs, pairs.flip(0)], 1)
+    layer = ComponentPooling(1, scorer="similarity", ratio=25 / 28).to(device)
+    out = layer(x, edge_index)
+    assert out.x.size(0) == 25
+    merged = out.cluster[::2] == out.cluster[1::2]
+    assert gaps[merged].tolist() == pytest.approx([0.1, 0.05, 0.0])
+    out.x.square().sum().backward()
+    assert layer.lin.bias.grad.abs() > 0
+    scores = [ComponentPooling(1, scorer="similarity", **kind).score for kind in ({}, {"ratio": 0.5}, {"max_size": 3})]
+    assert scores == ["hardtanh", "tanh", "tanh"]
 
 
 def test_both_directions_of_an_edge_have_one_sigmoid() -> None:
@@ -308,8 +332,10 @@ def test_diagnose(capsys: pytest.CaptureFixture[str]) -> None:
     network = Network()
     data = Data(torch.randn(9, 2), undirected(4, 9, 12), batch=torch.tensor([0] * 9))
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    dead, alive = diagnose(network, [data, data])
-    assert network.training
+    network.alive.eval()
+    with torch.no_grad():
+        dead, alive = diagnose(network, [data, data])
+    assert [network.training, network.dead.training, network.alive.training] == [True, True, False]
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
     assert dead.kept == [1.0, 1.0]
     assert dead.gradient == 0
@@ -319,6 +345,13 @@ def test_diagnose(capsys: pytest.CaptureFixture[str]) -> None:
     assert "dead: ComponentPooling(2" in printed
     assert "nodes kept: median 100%, from 100% to 100% of 2 graphs" in printed
     assert "0% above the threshold" in printed
+    layer = ComponentPooling(2, ratio=0.5)
+    diagnose(layer, [data], lambda data: layer(data.x, data.edge_index, data.batch).x)
+    printed = capsys.readouterr().out
+    assert "equal to the highest" in printed
+    assert "threshold" not in printed  # it has none
+    with pytest.raises(ValueError, match="loader must yield at least one batch"):
+        diagnose(network, [])
     with pytest.raises(ValueError, match="model has no ComponentPooling layer"):
         diagnose(torch.nn.Linear(2, 2), [data])
 

@@ -31,6 +31,7 @@ NETWORKS = {
     "CPCL, random order": lambda width: nn.Network(
         "CPCL", width, 6, 2, scorer="similarity", merge_ratio=0.4, merge_order="random"
     ),
+    "CPCL, tanh": lambda width: nn.Network("CPCL", width, 6, 2, scorer="similarity", merge_ratio=0.4, score="tanh"),
     "NPNLL, saturating": lambda width: nn.Network("NPNLL", width, 6, 3, readout="saturating", jump=True),
     "GIN": lambda width: nn.GIN(width, 6, 3, dropout=0.0),
     "GIN, mean": lambda width: nn.GIN(width, 6, 2, dropout=0.0, readout="mean"),

@@ -165,6 +165,18 @@ def test_orders_are_permutations_of_their_own() -> None:
     torch.testing.assert_close(places.mean(0), torch.full((50,), 24.5), atol=1.5, rtol=0)  # four standard deviations
 
 
+def test_a_batch_larger_than_the_training_set_is_all_of_it() -> None:
+    graphs = graph_set(40)
+    splits, fit = [split(graphs, 0)], []
+    for batch in (len(splits[0].train), 10**9):
+        torch.manual_seed(0)
+        stack = replicas.stack([nn.Network("CPCL", 5, 8, 2).double()])
+        settings = TrainingSettings(2, batch, torch.tensor([0.01]), 2, torch.zeros(1))
+        given = replicas.Graphs(graphs, features(graphs), dtype=torch.float64)
+        fit.append(train(stack, given, splits, KEYS[:1], settings))
+    assert torch.equal(torch.stack(fit[0].curves.loss), torch.stack(fit[1].curves.loss))
+
+
 def test_without_shuffling_every_epoch_has_the_order_of_the_split() -> None:
     """A plain loop, in float64."""
     graphs, epochs, batch = graph_set(40), 3, 8

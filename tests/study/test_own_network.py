@@ -295,7 +295,7 @@ def test_a_loss_that_is_not_finite_fails_the_run(net: str, tmp_path: Path) -> No
         (NET, "", "--method must be FILE.py:NAME or MODULE:NAME for your own code, got '{path}:'"),
         (NET, "global_mean_pool", "{path}:global_mean_pool must be a class derived from torch.nn.Module, got a functi"),
         (NET, "Net --set width=3", "{path}:Net has no parameter 'width'; its parameters are hidden, dropout"),
-        (NET, "Net --set batch=0", "batch must be a whole number of at least 1, got 0"),
+        (NET, "Net --set batch=0", "batch must be a whole number from 1 to 1,000,000,000, got 0"),
         (NET, "Net --recipe slow", "component on communities has no recipe 'slow'"),
         (NET.replace("hidden=8", "hidden"), "Net", "{path}:Net needs a value for hidden: --set hidden=VALUE"),
         (

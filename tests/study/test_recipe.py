@@ -130,7 +130,9 @@ def test_changes_and_files(tmp_path: Path) -> None:
         ),
         ({"name": "slow"}, "component on NCI1 has no recipe 'slow'; its recipes are fast, learned, paper, tuned"),
         ({"optimizer": "rmsprop"}, "optimizer must be one of adam, adamw, sgd; got 'rmsprop'"),
-        ({"batch": 0}, "batch must be a whole number of at least 1, got 0"),
+        ({"batch": 0}, "batch must be a whole number from 1 to 1,000,000,000, got 0"),
+        ({"patience": 10**20}, "patience must be a whole number from 0 to 1,000,000,000, got 100000000000000000000"),
+        ({"epochs": 10**9 + 1}, "epochs must be a whole number from 1 to 1,000,000,000, got 1000000001"),
         ({"lr": 0}, "lr must be above"),
     ],
 )

@@ -204,7 +204,7 @@ def test_own_arguments_are_settings_of_a_sweep(tmp_path: Path) -> None:
         ("--set dropout=0..2 --trials 3", "dropout must be at least 0 and below 1, got"),
         ("--set hidden=4.5..8.5 --trials 3", "hidden must be a whole number, got"),
         ("--set layers=a..b --trials 3", "--trials needs a setting to draw"),
-        ("--patience -1", "patience must be at least 0, got -1"),
+        ("--patience -1", "patience must be a whole number from 0 to 1,000,000,000, got -1"),
         ("--set patience=1.5", "patience must be a whole number, got 1.5"),
         ("--set clip=-1", "clip must be at least 0, got -1.0"),
         (

@@ -179,6 +179,7 @@ def test_a_block_that_does_not_fit_is_halved(tmp_path: Path, monkeypatch: pytest
     ("changes", "message"),
     [
         ({"num_replicas": 0}, "replicas must be at least 1, got 0"),
+        ({"num_replicas": 10**11}, "replicas must be at most 10,000,000, got 100,000,000,000"),
         ({"size": 0}, "block must be at least 1, got 0"),
         ({"seed": -1}, "seed must be a whole number"),
     ],

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from compool import ops
-from compool.nn._settings import SCORERS, Score, activation
+from compool.nn._settings import SCORERS, Score, activation, default_score
 from compool.nn._unsupported import refuse_script
 from compool.nn.random_score import RandomScore
 from compool.nn.similarity import Similarity
@@ -57,7 +57,7 @@ class EdgeScorer(torch.nn.Module):
             raise ValueError(
                 "symmetric=True is for the linear scorer; a module is symmetric if it treats both ends alike"
             )
-        score = score or ("tanh" if scorer == "linear" or isinstance(scorer, torch.nn.Module) else "hardtanh")
+        score = default_score(scorer) if score is None else score
         activation(score)  # raises an error for an unknown name
         self.in_channels, self.score, self.edge_dim = in_channels, score, edge_dim
         self.symmetric = symmetric or scorer in ("similarity", "random")

@@ -27,6 +27,21 @@ def activation(score: Score) -> "Callable[[Tensor], Tensor]":
     return ACTIVATIONS[score]
 
 
+def default_score(scorer: Any, has_budget: bool = False) -> str:
+    """The score function if none is given: tanh; hardtanh with the similarity scorer, as it reaches 1.
+
+    Budgets rank edges by their scores, and the many edges that hardtanh clips to 1 would tie.
+    """
+    return "hardtanh" if scorer in ("similarity", "random") and not has_budget else "tanh"
+
+
+def check_score_name(score: str | None) -> str | None:
+    """Require the name of a score function, or None."""
+    if score is not None and score not in _SCORES:
+        raise ValueError(f"score must be {', '.join(map(repr, _SCORES))} or None, got {score!r}")
+    return score
+
+
 def score_name(score: Score) -> str:
     """The name of a score function."""
     return score if isinstance(score, str) else getattr(score, "__name__", repr(score))
@@ -56,7 +71,7 @@ def check_budget(
     """Require at most one budget, and no threshold with a quantile or ratio, which replace it."""
     given = {"quantile": quantile, ratio_name: ratio, "max_size": max_size}
     for name, value in {**given, "threshold": threshold}.items():
-        if value is not None and not isinstance(value, Real):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, Real)):
             raise TypeError(f"{name} must be a number, got {value!r}")
     chosen = [f"{name}={value}" for name, value in given.items() if value is not None]
     if len(chosen) > 1:
@@ -67,8 +82,8 @@ def check_budget(
         raise ValueError(f"quantile must lie in 0..1, got {quantile}")
     if ratio is not None and not 0 < ratio <= 1:
         raise ValueError(f"{ratio_name} must be above 0 and at most 1, got {ratio}")
-    if max_size is not None and not (isinstance(max_size, int) and max_size >= 1):
-        raise ValueError(f"max_size must be a whole number, at least 1; got {max_size}")
+    if max_size is not None and not (isinstance(max_size, int) and 1 <= max_size < 2**63):
+        raise ValueError(f"max_size must be a whole number from 1 to 2⁶³ − 1, got {max_size}")
 
 
 SCORERS = ("linear", "similarity", "random")

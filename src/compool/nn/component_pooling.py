@@ -16,12 +16,13 @@ from compool.nn._settings import (
     check_reduce,
     check_scorer,
     check_threshold,
+    default_score,
     highest_score,
     score_name,
 )
 from compool.nn.pooled import Assigned, Pooled
 from compool.nn.random_score import RandomScore
-from compool.ops._checks import check_inputs, nan_score
+from compool.ops._checks import check_graphs, check_inputs, check_range, nan_score
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -48,7 +49,8 @@ class ComponentPooling(EdgeScorer):
     Args:
         in_channels: size of each node's features.
         score: the function :math:`\sigma` of a raw score: ``"tanh"``, ``"sigmoid"``, ``"hardtanh"`` or a callable from
-            raw scores [E] to scores [E]; by default tanh, or hardtanh with the similarity scorer.
+            raw scores [E] to scores [E]; by default tanh, or hardtanh with the similarity scorer and no budget. (A
+            `quantile`, `ratio` or `max_size` ranks edges by their scores, and hardtanh makes many of them equal.)
         threshold: merge the edges that score above it; by default 0, or 0.5 for sigmoid. Required for a callable.
         weights: which edges' scores weight the features: ``"merged"`` (merged edges only, the paper's Eq. 3) or
             ``"all"`` (every edge, as in the paper's released code and in PyG: features leak between supernodes).
@@ -104,6 +106,8 @@ class ComponentPooling(EdgeScorer):
         reduce: str = "score",
         order: str = "score",
     ) -> None:
+        has_budget = quantile is not None or ratio is not None or max_size is not None
+        score = default_score(scorer, has_budget) if score is None else score
         super().__init__(in_channels, score, symmetric, edge_dim, scorer)
         if weights not in ("merged", "all"):
             raise ValueError(f"weights must be 'merged' or 'all', got {weights!r}")
@@ -150,6 +154,10 @@ class ComponentPooling(EdgeScorer):
         weight = self.lin.weight if self.scorer is None and self.random is None else x
         check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, weight)
         num_nodes = x.size(0)
+        observes = self.training and self.similarity is not None and not torch.compiler.is_compiling()
+        if observes and not x.is_cuda:  # before running statistics change; a GPU checks while it coarsens
+            check_range(edge_index, num_nodes)
+            check_graphs(batch, edge_index)
         dropout = self.dropout if self.training else 0.0
         fine = (edge_index, edge_attr)
         has_named_score = isinstance(self.score, str) and self.scorer is None and self.random is None and not dropout
@@ -316,7 +324,8 @@ class ComponentPooling(EdgeScorer):
 def component_pooling(settings: "NetworkSettings", in_channels: int) -> ComponentPooling:
     """The layer ``P`` of a network."""
     dropout = 0.0 if settings.scorer == "random" else settings.dropout
-    edge_settings = (None, settings.threshold, settings.weights, settings.symmetric, dropout)
+    score = settings.score or default_score(settings.scorer)
+    edge_settings = (score, settings.threshold, settings.weights, settings.symmetric, dropout)
     return ComponentPooling(
         in_channels,
         *edge_settings,

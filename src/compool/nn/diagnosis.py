@@ -1,6 +1,8 @@
 """Diagnosis of a network's pooling layers: whether they merge, and whether they learn."""
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,13 +36,36 @@ class LayerDiagnosis:
             low, median, high = (float(torch.quantile(kept, share)) for share in (0.0, 0.5, 1.0))
             lines.append(f"  nodes kept: median {median:.0%}, from {low:.0%} to {high:.0%} of {kept.numel()} graphs")
         if score.numel():
-            share = float((score > self.layer.threshold).float().mean())
             low, high = float(score.min()), float(score.max())
             bins = torch.histc(score, NUM_BINS, low, high if high > low else low + 1) / score.numel()
             bars = "".join("▁▂▃▄▅▆▇█"[min(int(8 * height / float(bins.max())), 7)] for height in bins.tolist())
-            lines.append(f"  scores: {low:.2f} {bars} {high:.2f}, {share:.0%} above the threshold")
+            share, at_highest = (float(mask.float().mean()) for mask in (score > self.layer.threshold, score == high))
+            lines.append(f"  scores: {low:.2f} {bars} {high:.2f}, {at_highest:.0%} equal to the highest")
+            if math.isfinite(self.layer.threshold):
+                lines[-1] += f", {share:.0%} above the threshold"
         lines.append(f"  norm of the scorer's gradient: {self.gradient:.2g}")
         return "\n".join(lines)
+
+
+@contextmanager
+def evaluation_mode(model: torch.nn.Module) -> Iterator[None]:
+    """Put a network in evaluation mode, and afterwards each of its modules back in its own mode.
+
+    Example:
+        >>> model = torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Dropout().eval())
+        >>> with evaluation_mode(model):
+        ...     model.training
+        False
+        >>> model[0].training, model[1].training
+        (True, False)
+    """
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        model.eval()
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
 def diagnose(
@@ -87,22 +112,22 @@ def diagnose(
         return hook
 
     hooks = [diagnosis.layer.register_forward_hook(watch(diagnosis)) for diagnosis in diagnoses]
-    training = model.training
     squares = [0.0] * len(diagnoses)
     try:
-        model.eval()
-        for data in loader:
-            output = forward(data) if forward is not None else model(data.x, data.edge_index, data.batch)
-            value = output.float().square().mean() if loss is None else loss(output, data)
-            for index, diagnosis in enumerate(diagnoses):
-                parameters = [parameter for parameter in diagnosis.layer.parameters() if parameter.requires_grad]
-                if parameters and value.requires_grad:
-                    gradients = torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True)
-                    squares[index] += sum(float(grad.square().sum()) for grad in gradients if grad is not None)
+        with evaluation_mode(model), torch.enable_grad():
+            for data in loader:
+                output = forward(data) if forward is not None else model(data.x, data.edge_index, data.batch)
+                value = output.float().square().mean() if loss is None else loss(output, data)
+                for index, diagnosis in enumerate(diagnoses):
+                    parameters = [parameter for parameter in diagnosis.layer.parameters() if parameter.requires_grad]
+                    if parameters and value.requires_grad:
+                        gradients = torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True)
+                        squares[index] += sum(float(grad.square().sum()) for grad in gradients if grad is not None)
     finally:
-        model.train(training)
         for hook in hooks:
             hook.remove()
+    if not diagnoses[0].scores:
+        raise ValueError("loader must yield at least one batch that reaches the layers, got none")
     for diagnosis, square in zip(diagnoses, squares, strict=True):
         diagnosis.gradient = square**0.5
         print(diagnosis)

@@ -69,14 +69,15 @@ class Network(torch.nn.Module):
         squash: apply a sigmoid after the last layer if there are more than two classes, as the released code's network
             with edge pooling does. The cross-entropy then cannot become small.
 
-        scorer: `scorer` of component pooling: ``"linear"``, ``"similarity"``, with hardtanh in place of tanh, or
-            ``"random"``.
+        scorer: `scorer` of component pooling: ``"linear"``, ``"similarity"`` or ``"random"``.
         reduce: `reduce` of component pooling: ``"score"``, ``"sum"``, ``"mean"`` or ``"graded"``.
         merge_ratio: `ratio` of component pooling, the share of each graph's nodes to keep; replaces the threshold.
         quantile: `quantile` of component pooling; replaces the threshold.
         outputs: number of outputs per graph: 2 for two classes with ``cross_entropy``, or the number of targets or
             labels; by default one logit for two classes, as in the paper, else one per class.
         merge_order: `order` of component pooling: ``"score"`` or ``"random"``.
+        score: `score` of component pooling: ``"tanh"``, ``"sigmoid"`` or ``"hardtanh"``; by default tanh, or hardtanh
+            with the similarity scorer, even if there is a budget.
 
     Example:
         >>> network = Network("CPCL", in_channels=29, hidden=16, num_classes=2, dropout=0.1)
@@ -106,6 +107,7 @@ class Network(torch.nn.Module):
         quantile: float | None = None,
         outputs: int | None = None,
         merge_order: str = "score",
+        score: str | None = None,
     ) -> None:
         super().__init__()
         self.settings = NetworkSettings(
@@ -127,6 +129,7 @@ class Network(torch.nn.Module):
             quantile,
             outputs,
             merge_order,
+            score,
         )
         self.letters, self.dropout, self.readout, self.jump = layers, dropout, readout, jump
         self.squash = squash and num_classes > 2 and outputs is None

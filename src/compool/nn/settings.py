@@ -3,7 +3,15 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from compool.nn._settings import check_budget, check_order, check_reduce, check_scorer, check_threshold
+from compool.nn._settings import (
+    check_budget,
+    check_order,
+    check_reduce,
+    check_score_name,
+    check_scorer,
+    check_threshold,
+    default_score,
+)
 
 if TYPE_CHECKING:
     from compool.nn.network import GIN, Network
@@ -44,6 +52,7 @@ class NetworkSettings:
     quantile: float | None = None
     outputs: int | None = None
     merge_order: str = "score"
+    score: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.layers, str):
@@ -60,14 +69,15 @@ class NetworkSettings:
             raise ValueError(f"ratio must be above 0, got {self.ratio}")
         _check_common(self)
         if "P" in body:
-            check_threshold("tanh", self.threshold)
+            score = check_score_name(self.score) or default_score(self.scorer)
+            check_threshold(score, self.threshold)
             if self.weights not in ("merged", "all"):
                 raise ValueError(f"weights must be 'merged' or 'all', got {self.weights!r}")
             check_budget(self.threshold, self.quantile, self.merge_ratio, None, "merge_ratio")
             check_scorer(self.scorer, self.reduce)
             check_order(self.merge_order, self.merge_ratio, self.scorer, ("merge_order", "merge_ratio"))
             has_budget = self.quantile is not None or self.merge_ratio is not None
-            check_reduce(self.reduce, self.weights, "tanh", self.threshold, has_budget)
+            check_reduce(self.reduce, self.weights, score, self.threshold, has_budget)
 
     @property
     def widths(self) -> list[tuple[str, int, int]]:

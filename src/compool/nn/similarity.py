@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from compool.ops._checks import check_inputs
+from compool.ops._checks import check_inputs, check_range
 from compool.ops.similarity import observe, standards, term_and_pass
 
 
@@ -53,6 +53,8 @@ class Similarity(torch.nn.Module):
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """The term of each edge [E], in float32 or wider."""
         check_inputs(x, edge_index, None, None, self.logit.size(0), None, self.logit)
+        if not torch.compiler.is_compiling():
+            check_range(edge_index, x.size(0))
         return self.term_and_pass(x, edge_index)[0]
 
     def term_and_pass(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:

@@ -30,7 +30,7 @@ class TrainingSettings(NamedTuple):
 
     epochs: int
     batch: int
-    """The number of graphs per replica in each step."""
+    """The number of graphs per replica in each step; all of them if there are fewer."""
     lr: Tensor
     halve: int
     """The number of epochs after which the learning rate is halved; its meaning depends on `schedule`."""
@@ -121,6 +121,7 @@ def train_learner(
     train_ids, validation_ids, test_ids = (
         _padded([getattr(split, part) for split in splits], device) for part in ("train", "validation", "test")
     )
+    settings = settings._replace(batch=min(settings.batch, train_ids.size(1)))
     train_ids = _padded_to_multiple(train_ids, settings.batch)
     size = evaluation_size(max(validation_ids.size(1), test_ids.size(1)))
     held_out = [_padded_to_multiple(ids, size) for ids in (validation_ids, test_ids)]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from compool import data, nn, ops
+from compool.nn.diagnosis import evaluation_mode
 
 MAX_DRAWN_NODES = 5000  # of a graph
 
@@ -118,12 +119,10 @@ def inspect_graph(
     if threshold is not None:
         for pool in pools:
             pool.threshold, pool.quantile, pool.ratio = threshold, None, None
-    is_training = network.training
     try:
-        with torch.no_grad():
-            logits = network.eval()(x.to(next(network.parameters()).dtype), graph.edge_index)[0]
+        with evaluation_mode(network), torch.no_grad():
+            logits = network(x.to(next(network.parameters()).dtype), graph.edge_index)[0]
     finally:
-        network.train(is_training)
         thresholds = [pool.threshold for pool in pools]
         for pool, hook, settings in zip(pools, hooks, saved_settings, strict=True):
             hook.remove()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from compool import data
 from compool._words import counted
 from compool.study import checkpoint
+from compool.study.columns import MAX_REPLICAS
 from compool.study.estimate import epoch_seconds
 from compool.study.machine import free_memory, has_gpu_driver, num_cpus
 from compool.study.metrics import loss_kind, metric_of
@@ -265,6 +266,8 @@ def plan(
     for name, value in (("replicas", num_replicas), ("block", size)):
         if value is not None and value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
+    if num_replicas > MAX_REPLICAS:
+        raise ValueError(f"replicas must be at most {MAX_REPLICAS:,}, got {num_replicas:,}")
     if not 0 <= seed < 2**63:
         raise ValueError(f"seed must be a whole number from 0 to 2⁶³ − 1, got {seed}")
     device, workers, memory, checkpoints = resources or local_resources()
@@ -351,5 +354,5 @@ def block_size(recipe: Recipe, graphs: data.GraphSet, memory: int) -> int:
     """Roughly how many replicas fit in `memory` bytes, by an estimate of what a step keeps for the backward pass."""
     nodes, edges = (total / len(graphs) for total in (graphs.num_nodes, graphs.num_edges))
     width = recipe.hidden * (len(recipe.layers) + 2) * 4
-    replica = recipe.batch * (nodes * width * 4 + edges * 64)
+    replica = min(recipe.batch, len(graphs)) * (nodes * width * 4 + edges * 64)
     return max(1, min(int(0.5 * memory / replica), 100))

@@ -37,6 +37,7 @@ IMPLIED: dict[str, Any] = {
     "merge_ratio": None,
     "quantile": None,
     "merge_order": "score",
+    "score": None,
     "own_network": "",
     "own_checksum": "",
     "arguments": "",
@@ -52,13 +53,14 @@ IMPLIED: dict[str, Any] = {
 
 A new setting gets an entry: the value that trains as compool did before. This need not be its default.
 """
+MAX_COUNT = 10**9  # of epochs, graphs per batch and so on
 REPLACEMENTS = {"none": "", "topk": "T", "sag": "A", "edge": "E", "random": "P"}
 """Methods that replace ``P`` in component pooling's networks with another layer, to measure the effect of pooling.
 
 ``"random"`` has ``P`` merge random edges: see :func:`_random`.
 """
 _FOLDER = files("compool.study") / "recipes"
-_SCORING = ("weights", "symmetric", "threshold", "quantile", "merge_order", "scorer")
+_SCORING = ("weights", "symmetric", "threshold", "quantile", "merge_order", "score", "scorer")
 _LETTERS = dict.fromkeys((*_SCORING, "reduce", "merge_ratio"), "P") | {"ratio": "TA"}
 _NETWORK_KEYS = {"layers", "hidden", "readout", "dropout"} | {field.name for field in fields(NetworkSettings)}
 _WORDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
@@ -110,6 +112,8 @@ class Recipe:
     quantile: float | None = None
     merge_order: str = "score"
     """Which edges merge first with a `merge_ratio`: the highest ``"score"``, or in ``"random"`` order."""
+    score: str | None = None
+    """The function of raw scores: ``"tanh"``, ``"sigmoid"`` or ``"hardtanh"``; see :class:`compool.nn.Network`."""
     own_network: str = ""
     """The reference to the class of a user-defined network: see :mod:`compool.study.own_network`. Settings of the
     built-in networks are then ignored.
@@ -156,12 +160,15 @@ class Recipe:
             if getattr(self, name) not in allowed:
                 hint = did_you_mean(str(getattr(self, name)), allowed)
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}{hint}")
-        for name in ("epochs", "batch", "halve", *(() if self.own_network else ("hidden",))):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {getattr(self, name)!r}")
+        counts = {"epochs": 1, "batch": 1, "halve": 1, "hidden": 0 if self.own_network else 1, "patience": 0}
+        for name, least in counts.items():
+            if not least <= getattr(self, name) <= MAX_COUNT:
+                raise ValueError(
+                    f"{name} must be a whole number from {least} to {MAX_COUNT:,}, got {getattr(self, name)}"
+                )
         if not self.lr > 0:
             raise ValueError(f"lr must be above 0, got {self.lr}")
-        for name in ("weight_decay", "clip", "patience"):
+        for name in ("weight_decay", "clip"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
         if not 0 <= self.momentum < 1:
