@@ -126,14 +126,31 @@ def commands_of(study: Study) -> list[str]:
         ),
         (
             trained("component", [0.5, 0.6], "a", "merge_ratio=0.5"),  # which networks without pooling do not use
-            [],
+            ["a --method component,random --set merge_ratio=0.5 --replicas 2"],
         ),
+        (
+            trained("component", [0.5, 0.6], "a") + trained("none", [None, None], "a"),
+            ["a --method component,gin --replicas 2"],
+        ),
+        (trained("component", [None, None], "a") + trained("gin", [0.5, 0.6], "a"), []),
         (trained("gin", [0.5, 0.6], "a", recipe="mine"), []),  # a recipe file
         (trained("gin", [0.5, 0.6], "a", recipe_checksum="other"), []),  # other settings than the name says
         ([replace(run, method="Net") for run in trained("gin", [0.5, 0.6], "a")], []),
         (trained("gin", [0.5, 0.6], "a", "lr=0.1") + trained("gin", [0.5, 0.6], "a", "lr=0.2"), []),  # a sweep
     ],
-    ids=["ours", "another", "two sets", "recipe", "no other method", "file", "Python", "own network", "sweep"],
+    ids=[
+        "ours",
+        "another",
+        "two sets",
+        "recipe",
+        "a budget",
+        "failed",
+        "ours failed",
+        "file",
+        "Python",
+        "own network",
+        "sweep",
+    ],
 )
 def test_suggested_commands_train_with_the_settings_of_the_runs(given: list[Run], expected: list[str]) -> None:
     study = find_sweeps(collect(given))[0]

@@ -119,6 +119,15 @@ def test_what_is_missing_or_failed_is_said() -> None:
     assert collect(made).rows[0].results["component"].tests == [80.0, 70.0]
 
 
+def test_an_undefined_metric_is_no_failure() -> None:
+    undefined = example(2, test=None, metrics={"chosen": "roc_auc", "task": "classification"})
+    (row,) = collect([*runs("component", [0.8, None]), undefined]).rows
+    result = row.results["component"]
+    assert (len(result.done), result.failed, result.undefined) == (1, 1, 1)
+    warning = "NCI1, component: the test ROC AUC of 1 of 1 runs is not defined; they are not counted."
+    assert warning in warned([*runs("gin", [0.5, 0.6]), undefined])
+
+
 def test_a_large_replica_takes_no_memory() -> None:
     tracemalloc.start()
     found = warned([*runs("component", [0.8]), *runs("gin", [0.5]), example(5 * 10**7, method="gin")])

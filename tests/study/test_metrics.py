@@ -261,6 +261,8 @@ def test_lower_is_better_where_it_is(tmp_path: Path) -> None:
     failed = example(9, status="failed", test=None, validation=None, reason="its loss is NaN")
     assert best_run([failed, *runs]).test == 0.9
     assert best_run([replace(runs[0], validation=None), runs[1]]) == runs[1]
+    tied = [replace(runs[0], replica=replica) for replica in (3, 1, 2)]
+    assert best_run(tied).replica == 1
     with pytest.raises(ValueError, match="no training of component on NCI1 finished: its loss is NaN"):
         best_run([failed])
     first = collect([example(0, metrics=metrics, epoch=2)], "first").rows[0].results["component"].runs[0]
@@ -269,7 +271,7 @@ def test_lower_is_better_where_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("few_graphs")
 def test_a_metric_that_is_never_defined_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("compool.study.training.score", lambda *_: NAN)
+    monkeypatch.setattr("compool.study.training.metric_value", lambda *_: NAN)
     (one,) = study.train_block(study.Block(small(metric="roc_auc"), 0, (0,)))
     assert (one.status, one.test) == ("failed", None)
     assert one.reason == "its metric, roc_auc, is not defined on its validation graphs"

@@ -5,6 +5,7 @@ import io
 import json
 import sys
 from collections.abc import Iterator
+from math import isnan
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,7 +72,10 @@ def export_network(
     )
     if measured is not None:
         metric = METRICS[chosen_metric(run.metrics)]
-        scores = [f"{metric.scale * value:.4f}" for value in (measured, run.test or 0.0)]
+        scores = [
+            "not defined" if value is None or isnan(value) else f"{metric.scale * value:.4f}"
+            for value in (measured, run.test)
+        ]
         print(f"test {metric.title}{metric.unit}: {scores[0]}; in the study: {scores[1]}")
     print(out)
 

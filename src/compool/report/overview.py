@@ -95,12 +95,16 @@ def _forest_title(rows: Sequence[Row]) -> str:
 def _how_to_compare(rows: Sequence[Row], source: str) -> str:
     """How to get paired differences of rows without any."""
     lines, undescribed = comparison_commands(rows, source)
-    text = f"This needs at least two runs of {OURS} and of another method on the same splits"
+    text = (
+        f"This needs at least two runs of {OURS} and of another method on the same splits. Add --data as for "
+        "these runs, unless the graphs are generated"
+    )
     if not undescribed:
         return commands(f"{text}:", *lines)
     how = (
         f"For {listed(undescribed)}, train {OURS} and another method with the settings and the seed of these runs, and "
-        "at least two replicas. No command is shown, because it cannot be derived from the name of their recipe."
+        "at least two replicas. No command is shown, because it cannot be derived from the name of their recipe, or "
+        "their runs failed."
     )
     return (commands(f"{text}:", *lines) if lines else f"<p>{text}.</p>") + f"<p>{html.escape(how)}</p>"
 

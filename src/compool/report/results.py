@@ -54,13 +54,18 @@ class Result:
 
     @cached_property
     def done(self) -> list[Run]:
-        """The runs that did not fail."""
+        """The runs with a result: those that did not fail and whose test metric is defined."""
         return [run for run in self.runs if run.status == "done" and run.test is not None]
 
     @property
     def failed(self) -> int:
         """The number of runs that failed."""
-        return len(self.runs) - len(self.done)
+        return sum(run.status == "failed" for run in self.runs)
+
+    @property
+    def undefined(self) -> int:
+        """The number of runs whose test metric is not defined, such as the ROC AUC of graphs of a single class."""
+        return len(self.runs) - len(self.done) - self.failed
 
     @cached_property
     def metric(self) -> Metric:
@@ -284,6 +289,11 @@ def gaps(rows: Sequence[Row]) -> Iterable[str]:
                 yield f"{row.title}, {method}: {lacking} of {num_replicas} runs are missing."
             if result.failed:
                 yield f"{row.title}, {method}: {result.failed} of {len(result.runs)} runs failed; they are not counted."
+            if result.undefined:
+                yield (
+                    f"{row.title}, {method}: the test {result.metric.title} of {result.undefined} of "
+                    f"{len(result.runs)} runs is not defined; they are not counted."
+                )
         for method, comparison in row.comparisons.items():
             if comparison.pairs < min(len(row.results[OURS].done), len(row.results[method].done)):
                 splits = "only split" if comparison.pairs == 1 else f"{comparison.pairs} splits"

@@ -8,7 +8,7 @@ from compool.report.sweeps import recipe_parts
 from compool.study.recipe import METHODS, REPLACEMENTS, Recipe
 from compool.study.sweeps import variants
 
-_OTHERS = ("none", "gin", "edgepool")  # suggested as the other method, the first that accepts the settings
+_OTHERS = ("none", "gin", "edgepool", "random")  # suggested as the other method, the first that accepts the settings
 
 
 def comparison_commands(rows: Sequence[Row], source: str) -> tuple[list[str], list[str]]:
@@ -48,10 +48,11 @@ def _options(row: Row) -> tuple[str, ...] | None:
     builtin = [result for method, result in row.results.items() if method in (*METHODS, *REPLACEMENTS)]
     if not builtin or not all(result.recipe == row.recipe and _is_described(result) for result in builtin):
         return None
-    others = [result.method for result in builtin if result.method != OURS][:1] or [
-        method for method in _OTHERS if _recipe(method, row.dataset, row.recipe)
+    others = [result.method for result in builtin if result.method != OURS and result.done][:1] or [
+        method for method in _OTHERS if method not in row.results and _recipe(method, row.dataset, row.recipe)
     ]
-    if not others or not _recipe(OURS, row.dataset, row.recipe):
+    has_failed = OURS in row.results and not row.results[OURS].done  # training again would fail again
+    if not others or has_failed or not _recipe(OURS, row.dataset, row.recipe):
         return None
     base, settings = recipe_parts(row.recipe)
     options = ["--method", f"{OURS},{others[0]}", *([] if base == "fast" else ["--recipe", base])]
