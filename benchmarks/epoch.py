@@ -26,7 +26,7 @@ from torch.profiler import ProfilerActivity, profile
 from compool import data, study
 from compool.data.paper import TABLE_1
 from compool.replicas.trainer import Curves
-from compool.study.planning import load_data
+from compool.study.recipe_data import load_data
 
 MADE_UP = ("REDDIT-MULTI-5K", "REDDIT-MULTI-12K")
 SPREAD, LARGEST = 1.0, 4000  # deviation of the logarithm of sizes, and most nodes of a graph: about as in REDDIT-BINARY

@@ -22,7 +22,7 @@ from torch_geometric.loader import DataLoader
 from compool import study
 from compool.data import GraphSet, split
 from compool.replicas.trainer import Curves
-from compool.study import planning
+from compool.study import recipe_data
 from compool.study.own_network import build
 
 NETWORKS = '''
@@ -95,7 +95,7 @@ def measure(name: str, dataset: str, folder: Path | None, epochs: int) -> dict[s
     with tempfile.TemporaryDirectory() as temporary:
         (Path(temporary) / "networks.py").write_text(NETWORKS)
         recipe = study.recipe(f"{temporary}/networks.py:{name}", dataset, epochs=epochs + 1)
-        graphs = planning.load_data(recipe, folder)
+        graphs = recipe_data.load_data(recipe, folder)
         by_hand = hand_written(recipe, graphs)
         (block,) = study.plan([recipe], 1, 0, Path(temporary) / "study.sqlite", folder)
         seconds: dict[str, list[float]] = {"study": [], "by_hand": []}

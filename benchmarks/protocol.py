@@ -27,7 +27,7 @@ from torch_geometric.nn import ClusterPooling, GCNConv, global_mean_pool
 
 from compool import data, study
 from compool.study.machine import num_cpus
-from compool.study.planning import load_data
+from compool.study.recipe_data import load_data
 
 
 class FromPyG(torch.nn.Module):

@@ -31,7 +31,8 @@ from rich.table import Table
 
 from compool import data, study
 from compool.integrations import ray as cluster
-from compool.study.planning import Block, missing_blocks
+from compool.study.block import Block
+from compool.study.planning import missing_blocks
 from compool.study.schedule import schedule
 from compool.study.store import Run, Store
 

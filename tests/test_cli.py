@@ -113,7 +113,7 @@ def test_recipes_that_are_not_there(arguments: list[str], message: str) -> None:
 
 
 def test_what_is_named_twice_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: communities(90))
+    monkeypatch.setattr("compool.study.recipe_data.load_data", lambda recipe, folder, check_edges=True: communities(90))
     twice = ["communities", "communities", "--method", "gin,gin", "--set", "lr=0.1,0.10"]
     result = run.invoke(app, ["run", *twice, "--replicas", "2", "--dry-run", "--store", "none.sqlite"])
     assert "\n2 runs to train" in result.stdout
@@ -160,7 +160,7 @@ def test_examples_come_one_per_line() -> None:
 
 def test_run_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = communities(90)
-    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
+    monkeypatch.setattr("compool.study.recipe_data.load_data", lambda recipe, folder, check_edges=True: graphs)
     store = str(tmp_path / "study.sqlite")
     command = ["run", "--store", store, "--replicas", "3", "--epochs", "1", "--method", "component,gin", "--block", "2"]
     command += ["--workers", "1"]
@@ -211,7 +211,7 @@ class Net(torch.nn.Module):
 
 
 def test_the_exit_code_is_1_if_every_run_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: communities(90))
+    monkeypatch.setattr("compool.study.recipe_data.load_data", lambda recipe, folder, check_edges=True: communities(90))
     (tmp_path / "net.py").write_text(NAN_NET)
     store = tmp_path / "study.sqlite"
     command = ["run", "--method", f"{tmp_path / 'net.py'}:Net", "--replicas", "1", "--epochs", "1", "--workers", "1"]
@@ -449,7 +449,7 @@ def test_a_damaged_store_with_a_column_too_many(tmp_path: Path) -> None:
 def test_show_without_any_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trains a replica on generated graphs, and draws one of them."""
     graphs = communities(45)
-    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
+    monkeypatch.setattr("compool.study.recipe_data.load_data", lambda recipe, folder, check_edges=True: graphs)
     monkeypatch.chdir(tmp_path)
     result = run.invoke(app, ["show", "communities", "1", "--replica", "0"])
     assert result.exit_code == 0, result.stderr
@@ -464,7 +464,7 @@ def test_show_without_any_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("new/a.pdf", b"%PDF")])
 def test_show_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, start: bytes) -> None:
     graphs = communities(9)
-    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
+    monkeypatch.setattr("compool.study.recipe_data.load_data", lambda recipe, folder, check_edges=True: graphs)
     save_network(Network("PCPL", 4, hidden=8, num_classes=3), tmp_path / "network.safetensors")
     command = ["show", "communities", "0", "--model", str(tmp_path / "network.safetensors"), "--threshold", "-1"]
     result = run.invoke(app, [*command, "--out", str(tmp_path / name)])

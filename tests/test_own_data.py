@@ -208,7 +208,7 @@ def test_other_names_than_that_of_the_function() -> None:
 
 
 def test_what_a_recipe_changes_is_printed(tmp_path: Path) -> None:
-    from compool.study.planning import describe_data
+    from compool.study.recipe_data import describe_data
 
     graphs = load_tiny(tmp_path)
     auto = recipe("component", "TINY")

@@ -8,11 +8,12 @@ from statistics import fmean
 
 import pytest
 
-from compool.report.results import collect
+from compool.report.collection import collect
 from compool.report.statistics import corrected_t_test, detectable_difference, equivalence_test
 from compool.study import Run
 from compool.study.csv_files import read_csv
-from compool.study.recipe import IMPLIED, Recipe, recipe
+from compool.study.recipe_files import recipe
+from compool.study.recipe_settings import IMPLIED, Recipe
 
 RESULTS = Path(__file__).parents[1] / "results"
 FILES = sorted((RESULTS / "runs").glob("*.csv.gz"))

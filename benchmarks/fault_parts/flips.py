@@ -15,8 +15,8 @@ import studies
 import torch
 
 from compool import data, nn, study
+from compool.report.collection import collect
 from compool.report.formats import markdown
-from compool.report.results import collect
 from compool.report.tables import tables
 
 KINDS = ("detected", "rebuilt", "harmless", "wrong", "crash", "hang", "memory")

@@ -8,7 +8,7 @@ from unittest import mock
 
 from compool import study
 from compool.data import GraphSet, communities
-from compool.study import checkpoint, planning
+from compool.study import checkpoint, recipe_data
 from compool.study.runs import COLUMNS
 
 GRAPHS = 36
@@ -24,7 +24,7 @@ def graphs() -> GraphSet:
 def small() -> Iterator[None]:
     """In this context, studies use few generated graphs and write a checkpoint after each epoch."""
     with (
-        mock.patch.object(planning, "load_data", return_value=graphs()),
+        mock.patch.object(recipe_data, "load_data", return_value=graphs()),
         mock.patch.object(checkpoint, "WRITE_INTERVAL", 0.0),
         mock.patch.object(checkpoint, "MAX_WRITE_SHARE", 1e9),
     ):

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from compool import data, nn, ops
+from compool.report.collection import collect
 from compool.report.levels import InspectedGraph, inspect_graph
 from compool.report.page import graph_page, report_page
-from compool.report.results import collect
 from compool.report.sweeps import find_sweeps
 from compool.report.tables import tables
 from tests.browser import PROGRAM, Browser

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from compool.report import figures, line_figures, plotting, ranks
-from compool.report.results import METHOD_ORDER, collect
+from compool.report.collection import collect
+from compool.report.results import METHOD_ORDER
 from tests.report.test_results import runs, three
 
 

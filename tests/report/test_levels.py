@@ -9,11 +9,11 @@ import torch
 
 from compool import ComponentPooling, data, nn, ops
 from compool.report import drawing, networks
+from compool.report.collection import collect
 from compool.report.levels import centres, inspect_graph, layout
-from compool.report.results import collect
 from compool.study import Run, Store, recipe, train_block
+from compool.study.block import Block
 from compool.study.kept import find_run, recipe_of
-from compool.study.planning import Block
 from tests.study.test_store import example
 
 
@@ -133,7 +133,7 @@ def test_a_picture_shows_each_level(graphs: data.GraphSet) -> None:
 def few(monkeypatch: pytest.MonkeyPatch) -> data.GraphSet:
     """A hundred generated graphs in studies."""
     graphs = data.communities(99)
-    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
+    monkeypatch.setattr("compool.study.recipe_data.load_data", lambda recipe, folder, check_edges=True: graphs)
     return graphs
 
 

@@ -9,9 +9,10 @@ import pytest
 from compool import nn
 from compool.data import communities
 from compool.report import networks
+from compool.report.collection import collect
 from compool.report.overview import overview
 from compool.report.page import report_page
-from compool.report.results import Study, collect
+from compool.report.results import Study
 from compool.report.sweeps import find_sweeps
 from compool.report.tables import tables
 from compool.report.write import report_folder, write_report
@@ -205,7 +206,7 @@ def test_a_report_replaces_its_own_files_only(tmp_path: Path) -> None:
 def test_graphs_of_kept_networks_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only networks that are there are shown, unless asked for; what cannot be is said."""
     few = communities(9)
-    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: few)
+    monkeypatch.setattr("compool.study.recipe_data.load_data", lambda recipe, folder, check_edges=True: few)
     monkeypatch.setattr("compool.report.write.figures", lambda *_: [])  # tested elsewhere, and slow
     monkeypatch.setenv("COMPOOL_CACHE", str(tmp_path))
     settings = vars(recipe("component", "communities"))

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from compool.report.collection import collect
 from compool.report.pick import PICKS
-from compool.report.results import Study, collect
+from compool.report.results import Study
 from compool.report.tables import accuracy, p_values
 from compool.study import Run
 from tests.study.test_store import example

@@ -4,8 +4,8 @@ import io
 import pytest
 from rich.console import Console
 
+from compool.report.collection import collect
 from compool.report.formats import Cell, Table, as_csv, as_html, latex, markdown, terminal
-from compool.report.results import collect
 from compool.report.tables import accuracy, p_values, parameters, pooling, tables
 from tests.report.test_results import runs, three
 

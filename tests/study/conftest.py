@@ -12,8 +12,9 @@ def ninety_nine_graphs() -> GraphSet:
 @pytest.fixture
 def few_graphs(ninety_nine_graphs: GraphSet, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred generated graphs rather than 1,200."""
-    for name in ("load_data", "load_to_plan"):
-        monkeypatch.setattr(f"compool.study.planning.{name}", lambda recipe, folder: ninety_nine_graphs)
+    monkeypatch.setattr(
+        "compool.study.recipe_data.load_data", lambda recipe, folder, check_edges=True: ninety_nine_graphs
+    )
 
 
 @pytest.fixture

@@ -128,10 +128,10 @@ def test_it_survives_a_kill(tmp_path: Path) -> None:
         from pathlib import Path
         from compool import study
         from compool.data import communities
-        from compool.study import checkpoint, planning
+        from compool.study import checkpoint, recipe_data
         checkpoint.WRITE_INTERVAL, checkpoint.MAX_WRITE_SHARE = 0.0, 1e9
         recipe = study.recipe("component", "communities", epochs=1000, hidden=4, halve=2)
-        planning.load_data = lambda recipe, folder: communities(99)
+        recipe_data.load_data = lambda recipe, folder, check_edges=True: communities(99)
         path = Path(sys.argv[1])
         list(study.execute(study.plan([recipe], 2, 0, path, None, study.local_resources("cpu"), 2), path))
     """

@@ -93,7 +93,7 @@ def test_other_graphs_are_not_gone_on_with(
     interrupt(block, 3)
     graphs = communities(99)
     others = replace(graphs, y=np.roll(graphs.y, 1))
-    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: others)
+    monkeypatch.setattr("compool.study.recipe_data.load_data", lambda recipe, folder, check_edges=True: others)
     assert told(study.train_block(block)) == told(study.train_block(replace(block, checkpoint_folder=None)))
     assert "it belongs to other data" in caplog.text
 

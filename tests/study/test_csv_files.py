@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from compool.cli import app
+from compool.report.collection import collect
 from compool.report.formats import as_csv
-from compool.report.results import collect
 from compool.report.tables import accuracy
 from compool.study import Store
 from compool.study.columns import JSON_COLUMNS

@@ -175,7 +175,7 @@ def test_an_own_network_with_edge_features(tmp_path: Path, monkeypatch: pytest.M
     whole = communities(60)
     source, target = whole.edge_index
     graphs = replace(whole, edge_labels=(source + target) % 3)
-    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
+    monkeypatch.setattr("compool.study.recipe_data.load_data", lambda recipe, folder, check_edges=True: graphs)
     (tmp_path / "mine.py").write_text(EDGE_NET)
     recorder = Recorder(monkeypatch)
     store = trained_study(tmp_path, longer(f"{tmp_path / 'mine.py'}:Net"))
@@ -220,7 +220,7 @@ def test_other_tasks(
 ) -> None:
     """Numbers, and several labels: the exported network has the metric of its run."""
     graphs = make(96)
-    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
+    monkeypatch.setattr("compool.study.recipe_data.load_data", lambda recipe, folder, check_edges=True: graphs)
     recipe = study.recipe("component", graphs.name, epochs=3, hidden=4)
     store = trained_study(tmp_path, recipe, number=2)
     found = study.find_run(store.path, graphs.name, "component")

@@ -18,7 +18,7 @@ from compool.cli import app
 from compool.data import community_count, community_labels, split
 from compool.replicas.losses import Loss, balanced_weights
 from compool.report.class_tables import class_tables
-from compool.report.results import collect
+from compool.report.collection import collect
 from compool.study.evaluation import details, metric_value, metric_values
 from compool.study.kept import best_run, kept_network
 from compool.study.metrics import METRICS
@@ -210,7 +210,7 @@ def test_regression_and_several_labels(
 ) -> None:
     """From the command to the report."""
     graphs = community_count(120) if dataset == "community-count" else community_labels(120)
-    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
+    monkeypatch.setattr("compool.study.recipe_data.load_data", lambda recipe, folder, check_edges=True: graphs)
     (tmp_path / "mine.py").write_text(NET)
     method = f"{tmp_path / 'mine.py'}:Net" if own else "component,gin"
     store = tmp_path / "study.sqlite"

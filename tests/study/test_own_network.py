@@ -178,10 +178,10 @@ def test_it_resumes_as_if_nothing_had_happened(net: str, tmp_path: Path, every_e
 KILLED = """
 import sys
 from compool.data import communities
-from compool.study import checkpoint, planning
+from compool.study import checkpoint, recipe_data
 checkpoint.WRITE_INTERVAL, checkpoint.MAX_WRITE_SHARE = 0.0, 1e9
 graphs = communities(99)
-planning.load_data = lambda recipe, folder: graphs
+recipe_data.load_data = lambda recipe, folder, check_edges=True: graphs
 from compool.cli import app
 app(sys.argv[1:])
 """
@@ -420,7 +420,7 @@ def test_edge_features_reach_the_network(tmp_path: Path, monkeypatch: pytest.Mon
     """The logits of a batch are those of PyG's loader; the order of arguments does not matter, as they have names."""
     plain, random = communities(99), np.random.default_rng(0)
     graphs = replace(plain, edge_labels=random.integers(0, 3, plain.num_edges))
-    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
+    monkeypatch.setattr("compool.study.recipe_data.load_data", lambda recipe, folder, check_edges=True: graphs)
     (tmp_path / "bonds.py").write_text(EDGES)
     recipe = small(f"{tmp_path / 'bonds.py'}:Bonds")
     (block,) = planned(tmp_path / "study.sqlite", recipe, number=1)

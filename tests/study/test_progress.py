@@ -6,9 +6,9 @@ import torch
 from rich.console import Console
 
 from compool.replicas.trainer import Curves
-from compool.study.planning import Block
+from compool.study.block import Block
 from compool.study.progress import Progress
-from compool.study.recipe import recipe
+from compool.study.recipe_files import recipe
 from tests.study.test_store import example
 
 BLOCK = Block(recipe("gin", "communities", epochs=10), 0, (0, 1))

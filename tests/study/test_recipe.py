@@ -8,7 +8,7 @@ import pytest
 
 from compool.data import features, load
 from compool.study import METHODS, Recipe, recipe, recipes, variants
-from compool.study.recipe import IMPLIED
+from compool.study.recipe_settings import IMPLIED
 
 # Parameters as the paper counts them; IMDB with the feature widths of its released code
 PAPER = {
@@ -149,7 +149,7 @@ def test_settings_at_their_defaults_do_not_change_the_checksum() -> None:
 
 
 def test_a_default_that_is_changed_makes_other_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module as a later version may have it: its recipes are not the old ones, unless they say what these did."""
+    """The module of a later version: its recipes differ from the old ones, unless they set what was the default."""
     later = ModuleType("later_recipe")
     monkeypatch.setitem(sys.modules, later.__name__, later)
     source = Path(sys.modules[Recipe.__module__].__file__ or "").read_text(encoding="utf-8")
@@ -159,11 +159,13 @@ def test_a_default_that_is_changed_makes_other_recipes(monkeypatch: pytest.Monke
     changed = changed.replace("    jump: bool = False\n", "    jump: bool = False\n    rounds: int = 1\n")
     changed = changed.replace('"jump": False,', '"jump": False, "rounds": 1,')
     exec(compile(changed, later.__name__, "exec"), vars(later))
-    new, old = later.recipe("topk", "NCI1"), recipe("topk", "NCI1")
+    old = recipe("topk", "NCI1")
+    from_file = {key: value for key, value in asdict(old).items() if key not in ("ratio", "shuffle")}
+    new = later.Recipe(**from_file)
     assert (new.ratio, new.shuffle, new.rounds) == (0.6, False, 1)
     assert new.checksum != old.checksum
-    assert later.recipe("topk", "NCI1", ratio=0.5).checksum != old.checksum
-    assert later.recipe("topk", "NCI1", ratio=0.5, shuffle=True).checksum == old.checksum
+    assert later.Recipe(**from_file, ratio=0.5).checksum != old.checksum
+    assert later.Recipe(**from_file, ratio=0.5, shuffle=True).checksum == old.checksum
     stored = {key: value for key, value in asdict(old).items() if key not in ("ratio", "shuffle", "rounds")}
     assert later.Recipe(**later.IMPLIED | stored).checksum == old.checksum  # a run that is older than these settings
 
@@ -213,7 +215,7 @@ def test_random_merges_at_the_share_of_the_trained_network(tmp_path: Path, monke
     text += "epochs = 3\nbatch = 8\nlr = 0.1\nhalve = 9\nweight_decay = 0\n"
     text += '[mild]\nlr = 0.2\nscorer = "similarity"\nreduce = "mean"\n[mild.random]\nmerge_ratio = 0.7\nlr = 0.3\n'
     (folder / "default.toml").write_text(text)
-    monkeypatch.setattr(sys.modules[Recipe.__module__], "_FOLDER", tmp_path)
+    monkeypatch.setattr("compool.study.recipe_files._FOLDER", tmp_path)
     trained, drawn = recipe("component", "X", "mild"), recipe("random", "X", "mild")
     assert (trained.lr, trained.merge_ratio, trained.scorer) == (0.2, None, "similarity")
     assert (drawn.lr, drawn.merge_ratio, drawn.reduce) == (0.3, 0.7, "mean")

@@ -6,7 +6,7 @@ import pytest
 
 from compool import study
 from compool.data import communities
-from compool.study.planning import Block
+from compool.study.block import Block
 from compool.study.schedule import WorkerLost, schedule
 from compool.study.store import Run, Store
 from tests.study.test_store import example
@@ -59,7 +59,7 @@ def test_a_block_that_is_lost_is_tried_elsewhere(tmp_path: Path, caplog: pytest.
 
 def test_a_block_that_is_lost_four_times_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = communities(99)
-    monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder: graphs)
+    monkeypatch.setattr("compool.study.recipe_data.load_data", lambda recipe, folder, check_edges=True: graphs)
     store = Store(tmp_path / "study.sqlite")
     ((one, two),) = schedule([block(4, 7)], store, lambda block, _: done(WorkerLost("no answer")), lambda: 1)
     assert (one.status, one.test, one.replica, two.replica) == ("failed", None, 4, 7)

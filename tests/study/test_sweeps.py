@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from compool import study
 from compool.cli import app
+from compool.report.collection import collect
 from compool.report.figures import figures
 from compool.report.page import report_page
-from compool.report.results import collect
 from compool.report.sweeps import find_sweeps, responses, sweep_table
 from compool.study import own_network
 from tests.browser import PROGRAM, Browser

@@ -10,7 +10,7 @@ import torch
 from compool import study
 from compool.data import communities, split, write_splits
 from compool.report import networks
-from compool.report.results import collect
+from compool.report.collection import collect
 from tests.study.blocks import CPU, small
 
 pytestmark = pytest.mark.usefixtures("few_graphs")
@@ -117,7 +117,9 @@ def test_runs_know_their_data(
     path, first, other = tmp_path / "study.sqlite", communities(99), communities(99, seed=1)
     store = study.Store(path)
     for graphs in (first, other):
-        monkeypatch.setattr("compool.study.planning.load_data", lambda recipe, folder, graphs=graphs: graphs)
+        monkeypatch.setattr(
+            "compool.study.recipe_data.load_data", lambda recipe, folder, check_edges=True, graphs=graphs: graphs
+        )
         blocks = study.plan([small()], 2, 0, path, resources=CPU)
         assert [block.replicas for block in blocks] == [(0, 1)]
         list(study.train_here(blocks, store))

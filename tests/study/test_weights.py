@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from compool import data, replicas, study
 from compool.cli import app
 from compool.replicas.trainer import Curves, Trained, TrainingSettings, train
-from compool.study import planning
+from compool.study import recipe_data
 from compool.study.runs import decode_weights, encode_weights
 from tests.study.blocks import interrupt, longer, planned
 from tests.study.test_store import example
@@ -86,7 +86,7 @@ def test_a_study_keeps_them_and_they_give_the_stored_accuracies(method: str, tmp
     whole = study.train_block(replace(block, checkpoint_folder=None))
     interrupt(block, 3)
     list(study.train_here(planned(path, recipe), study.Store(path)))
-    store, graphs = study.Store(path), planning.load_data(recipe, None)
+    store, graphs = study.Store(path), recipe_data.load_data(recipe, None)
     features = data.features(graphs, recipe.features)
     runs = list(store.runs())
     assert len(runs) == 3

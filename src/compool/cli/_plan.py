@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from compool._words import counted
 from compool.cli.sets import setting_words
+from compool.study.block import Block
 from compool.study.estimate import format_duration
-from compool.study.planning import Block
-from compool.study.recipe import METHODS, Recipe, datasets
+from compool.study.recipe_files import datasets
+from compool.study.recipe_settings import METHODS, Recipe
 
 
 def default_recipes(recipes: Sequence[Recipe]) -> list[str]:

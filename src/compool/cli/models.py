@@ -45,7 +45,7 @@ def export_network(
     from compool.data import is_generated
     from compool.data.names import Names
     from compool.data.opening import names_of
-    from compool.study import Store, export, find_run, load_model, planning
+    from compool.study import Store, export, find_run, load_model, recipe_data
     from compool.study.kept import recipe_of
     from compool.study.metrics import METRICS, chosen_metric
     from compool.study.own_network import class_name, is_reference
@@ -59,7 +59,7 @@ def export_network(
     with Display("loading") as display:
         run = find_run(store, _known_name(dataset), method, recipe, replica)
         used = recipe_of(run)
-        graphs = planning.load_data(used, source.folder)
+        graphs = recipe_data.load_data(used, source.folder)
         name = used.files or used.dataset
         names = Names() if is_generated(name) else names_of(name, source.folder)
         display.status("exporting")

@@ -121,7 +121,7 @@ def run_study(
     from compool.cli.pages import report_with_status
     from compool.study import checkpoint
     from compool.study.log_files import LOG_KINDS, log_folder, open_logs, require_logs
-    from compool.study.recipe import METHODS, REPLACEMENTS
+    from compool.study.recipe_settings import METHODS, REPLACEMENTS
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # treat `kill` and the end of a cluster job like Ctrl-C
     source = find_data(data)

@@ -17,9 +17,10 @@ import torch
 
 from compool.data import GraphSet
 from compool.replicas.trainer import Curves
-from compool.study import planning, training
+from compool.study import recipe_data, training
+from compool.study.block import Block
 from compool.study.own_network import OwnNetworkError
-from compool.study.planning import Block, Resources
+from compool.study.resources import Resources
 from compool.study.schedule import WorkerLost, schedule
 from compool.study.store import Run, Store
 from compool.study.training import OnEpoch
@@ -126,7 +127,7 @@ def execute(
 
     def submit(block: Block, avoid: Sequence[str]) -> "Future[list[Run]]":
         if block.source not in sets:
-            sets[block.source] = ray.put(planning.load_data(block.recipe, block.folder))
+            sets[block.source] = ray.put(recipe_data.load_data(block.recipe, block.folder))
         task, key = work, mailbox.expect(block)
         if any(avoid) and (others := _others(ray.nodes(), avoid, needs)):  # soft: if it is lost, too, any will do
             task = work.options(scheduling_strategy=NodeAffinitySchedulingStrategy(others[0], soft=True))

@@ -22,7 +22,7 @@ def figures(study: Study, sweeps: Sequence[Sweep] = ()) -> "Iterator[tuple[str, 
     """Every figure of a study and its sweeps, with its name; those without data are left out.
 
     Example:
-        >>> from compool.report.results import collect
+        >>> from compool.report.collection import collect
         >>> list(figures(collect([])))
         []
     """

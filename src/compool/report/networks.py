@@ -12,11 +12,12 @@ from safetensors import safe_open
 from compool import data, nn
 from compool.report.levels import InspectedGraph, inspect_graph
 from compool.report.results import OURS, Study
-from compool.study import planning, training
+from compool.study import recipe_data, training
+from compool.study.block import Block
 from compool.study.kept import best_run, find_run, kept_network, number_ranges, recipe_of
 from compool.study.metrics import METRICS, chosen_metric, format_mean
-from compool.study.planning import Block
-from compool.study.recipe import Recipe, recipe
+from compool.study.recipe_files import recipe
+from compool.study.recipe_settings import Recipe
 from compool.study.store import Run, Store
 from compool.study.training import OnEpoch
 
@@ -57,7 +58,7 @@ def inspect_trained(
     if model is not None:
         network, about = nn.load_network(model), f"Network: {model.name}."
         recipe_used = recipe(OURS, dataset, name or "fast")
-        graphs = planning.load_data(recipe_used, folder)
+        graphs = recipe_data.load_data(recipe_used, folder)
         width = network.settings.in_channels if isinstance(network, nn.Network) else None
         return inspect_graph(network, graphs, index, _matching_features(graphs, recipe_used, width), threshold, about)
     path, reason = store or DEFAULT_STORE, f"{DEFAULT_STORE} does not exist"
@@ -69,7 +70,7 @@ def inspect_trained(
             run = find_run(path, known, OURS, name, replica)
         reason = f"{path} has no finished run of {OURS} on {known}"
     recipe_used = recipe_of(run) if run else recipe(OURS, dataset, name or "fast")
-    graphs = planning.load_data(recipe_used, folder)
+    graphs = recipe_data.load_data(recipe_used, folder)
     if not 0 <= index < len(graphs):  # before a network is trained in vain
         raise ValueError(f"index must lie in 0..{len(graphs) - 1}, the graphs of {graphs.name}; got {index}")
     if run:

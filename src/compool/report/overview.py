@@ -24,7 +24,7 @@ def overview(study: Study, tables: Sequence[Table], source: str, sweeps: Sequenc
     """The tab in HTML. Cards without runs of the chosen recipe are hidden by the page's script.
 
     Example:
-        >>> from compool.report.results import collect
+        >>> from compool.report.collection import collect
         >>> "compool run --store study.sqlite" in overview(collect([]), [], "study.sqlite")
         True
     """

@@ -44,7 +44,7 @@ def report_page(
         sweeps: its sweeps.
 
     Example:
-        >>> from compool.report.results import collect
+        >>> from compool.report.collection import collect
         >>> "There are no runs." in report_page(collect([]), [], [], "study.sqlite", [])
         True
     """

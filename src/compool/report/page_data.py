@@ -23,7 +23,7 @@ def script_data(study: Study, graphs: Sequence[InspectedGraph], sweeps: Sequence
     """The data of the page's scripts, as JSON that is safe inside a script element.
 
     Example:
-        >>> from compool.report.results import collect
+        >>> from compool.report.collection import collect
         >>> script_data(collect([]), [])
         '{"methods":[],"colours":{},"recipes":[],"rows":[],"rankings":[],"sweeps":[],"graphs":[]}'
     """
@@ -66,7 +66,7 @@ def anchors(study: Study) -> dict[str, str]:
     """The anchor of each data set's tab in the page.
 
     Example:
-        >>> from compool.report.results import collect
+        >>> from compool.report.collection import collect
         >>> anchors(collect([]))
         {}
     """

@@ -1,7 +1,6 @@
-"""The results of a study: one for each data set, recipe and method, and warnings about them."""
+"""The results of a study: one for each data set, recipe and method."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
@@ -10,18 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compool._words import counted, listed
 from compool.data import paper
 from compool.report.pick import (
     BEST,
-    missing_data,
-    remedy,
-    require_metric,
-    require_metric_of_tasks,
-    require_rule,
-    run_at_epoch,
 )
-from compool.report.same_data import separate_data
 from compool.report.statistics import (
     SIGNIFICANCE,
     TEST_TO_TRAIN,
@@ -34,7 +25,7 @@ from compool.report.statistics import (
     summarize,
 )
 from compool.study.metrics import METRICS, Metric, chosen_metric
-from compool.study.recipe import METHODS, REPLACEMENTS
+from compool.study.recipe_settings import METHODS, REPLACEMENTS
 from compool.study.store import Run
 
 OURS = "component"
@@ -221,97 +212,6 @@ class Study:
         return list(dict.fromkeys(row.dataset for row in self.rows))
 
 
-def collect(runs: Iterable[Run], pick: str = BEST, metric: str = "") -> Study:
-    """Sort runs into rows of results, in the order of the paper, and note what is missing, failed or mixed.
-
-    Runs on other data with the same name are another data set: see :mod:`compool.report.same_data`.
-
-    If runs of the same data set, method and recipe have different settings or seeds, the group with the most runs is
-    used; if tied, the one with the lowest seed, then the latest. `pick` chooses the epoch: see
-    :mod:`compool.report.pick`, and `metric` another metric than the one that picked it.
-
-    Example:
-        >>> collect([]).warnings
-        ('There are no runs.',)
-    """
-    require_rule(pick)
-    require_metric(metric, pick)
-    groups: dict[tuple[str, str, str], dict[tuple[str, int], list[Run]]] = {}
-    lacking = Counter[str]()
-    separated, mixed_data = separate_data(list(runs))
-    num_runs = len(separated)
-    require_metric_of_tasks(separated, metric)
-    for run in separated:
-        if missing := missing_data(run, pick, metric):
-            lacking[missing] += 1
-            continue
-        variants = groups.setdefault((run.dataset, run.recipe, run.method), {})
-        variants.setdefault((run.recipe_checksum, run.seed), []).append(run)
-    excluded = [f"{count} of {num_runs} runs have no {missing}" for missing, count in lacking.items()]
-    if excluded and not groups:
-        needing = f"--metric {metric}" if metric else f"the rule {pick}"
-        raise ValueError(f"{', '.join(excluded)}, which {needing} needs; {remedy(next(iter(lacking)))}")
-    warnings = [f"{reason} and are left out." for reason in excluded] if groups else ["There are no runs."]
-    warnings += mixed_data
-    rows: dict[tuple[str, str], dict[str, Result]] = {}
-    for dataset, recipe, method in sorted(groups, key=_order):
-        variants = groups[dataset, recipe, method]
-        chosen = max(variants.values(), key=lambda runs: (len(runs), -runs[0].seed, max(run.finished for run in runs)))
-        if len(variants) > 1:
-            others = sum(len(members) for members in variants.values()) - len(chosen)
-            warnings.append(
-                f"{dataset}, {method}: left out {counted(others, 'run')} of recipe {recipe} with other settings or "
-                f"seeds; showing settings {chosen[0].recipe_checksum}, seed {chosen[0].seed}."
-            )
-        at_epoch = (run_at_epoch(run, pick, metric) for run in sorted(chosen, key=lambda run: run.replica))
-        result = Result(dataset, method, recipe, tuple(at_epoch))
-        rows.setdefault((dataset, recipe), {})[method] = result
-    ordered = tuple(Row(dataset, recipe, results) for (dataset, recipe), results in rows.items())
-    present = {method for row in ordered for method in row.results}
-    methods = tuple(sorted(present, key=_method_order))
-    general = (*warnings, *_mixed(ordered))
-    return Study(ordered, methods, (*general, *gaps(ordered)), num_runs, pick, general)
-
-
-def gaps(rows: Sequence[Row]) -> Iterable[str]:
-    """Warnings about missing and failed runs. A method is missing if other rows of the same recipe have it."""
-    without: dict[str, list[str]] = {}
-    for row in rows:
-        present = {method for other in rows if other.recipe == row.recipe for method in other.results}
-        if absent := [method for method in METHODS if method in present and method not in row.results]:
-            without.setdefault(listed(absent, "or"), []).append(row.title)
-    yield from (f"No runs of {absent}: {', '.join(titles)}." for absent, titles in without.items())
-    for row in rows:
-        num_replicas = 1 + max(run.replica for result in row.results.values() for run in result.runs)
-        for method, result in row.results.items():
-            lacking = num_replicas - len({run.replica for run in result.runs})
-            if lacking:
-                yield f"{row.title}, {method}: {lacking} of {num_replicas} runs are missing."
-            if result.failed:
-                yield f"{row.title}, {method}: {result.failed} of {len(result.runs)} runs failed; they are not counted."
-            if result.undefined:
-                yield (
-                    f"{row.title}, {method}: the test {result.metric.title} of {result.undefined} of "
-                    f"{len(result.runs)} runs is not defined; they are not counted."
-                )
-        for method, comparison in row.comparisons.items():
-            if comparison.pairs < min(len(row.results[OURS].done), len(row.results[method].done)):
-                splits = "only split" if comparison.pairs == 1 else f"{comparison.pairs} splits"
-                yield f"{row.title}: paired tests of {OURS} and {method} use the {splits} that both have."
-
-
-def _mixed(rows: Sequence[Row]) -> Iterable[str]:
-    """Warnings about runs of different versions or devices."""
-    runs = [run for row in rows for result in row.results.values() for run in result.runs]
-    for name in sorted({name for run in runs for name in run.versions}):
-        versions = sorted({run.versions.get(name, "unknown") for run in runs})
-        if len(versions) > 1:
-            yield f"The runs mix versions of {name}: {', '.join(versions)}."
-    devices = sorted({run.device for run in runs})
-    if len(devices) > 1:
-        yield f"The runs mix devices: {', '.join(devices)}; do not compare their times."
-
-
 def _pairs(ours: Result, theirs: Result) -> list[tuple[float, float]]:
     """Test accuracies on the same splits, in percent, or the values of another metric."""
     their_test = {(run.replica, run.split_checksum): run.test for run in theirs.done}
@@ -336,17 +236,6 @@ def _test_to_train(ours: Result, theirs: Result) -> float:
     sized = [first if first.train_graphs else second for first, second in pairs]  # same split: one may know its size
     ratios = [run.test_graphs / run.train_graphs if run.train_graphs else TEST_TO_TRAIN for run in sized]
     return fmean(ratios) if ratios else TEST_TO_TRAIN
-
-
-def _order(key: tuple[str, str, str]) -> tuple[Any, ...]:
-    dataset, recipe, method = key
-    known = list(paper.REPORTED)
-    position = known.index(dataset) if dataset in known else len(known)
-    return position, dataset, recipe, _method_order(method)
-
-
-def _method_order(method: str) -> tuple[int, str]:
-    return (METHOD_ORDER.index(method) if method in METHOD_ORDER else len(METHOD_ORDER)), method
 
 
 def _value_at(values: Any, index: int) -> float | None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from compool.report.results import OURS, Result, Row
 from compool.report.sweeps import recipe_parts
-from compool.study.recipe import METHODS, REPLACEMENTS, Recipe
+from compool.study.recipe_settings import METHODS, REPLACEMENTS, Recipe
 from compool.study.sweeps import variants
 
 _OTHERS = ("none", "gin", "edgepool", "random")  # suggested as the other method, the first that accepts the settings

@@ -9,8 +9,9 @@ from statistics import fmean
 from typing import Any
 
 from compool._words import counted
+from compool.report.collection import gaps
 from compool.report.formats import Cell, Table
-from compool.report.results import Result, Row, Study, gaps
+from compool.report.results import Result, Row, Study
 from compool.report.statistics import Summary, summarize
 from compool.report.tables import format_summary
 from compool.study.metrics import Metric
@@ -96,7 +97,7 @@ def find_sweeps(study: Study) -> tuple[Study, tuple[Sweep, ...]]:
     differ between methods.
 
     Example:
-        >>> from compool.report.results import collect
+        >>> from compool.report.collection import collect
         >>> find_sweeps(collect([]))[1]
         ()
     """

@@ -19,7 +19,7 @@ def tables(study: Study) -> list[Table]:
     """Every table of a study.
 
     Example:
-        >>> from compool.report.results import collect
+        >>> from compool.report.collection import collect
         >>> [table.name for table in tables(collect([]))]
         ['accuracy', 'p-values', 'parameters', 'pooling']
     """

@@ -8,6 +8,7 @@ from pathlib import Path
 from compool import data
 from compool._files import atomic_write
 from compool.data import tu
+from compool.report.collection import collect
 from compool.report.drawing import draw
 from compool.report.figures import figures
 from compool.report.formats import as_csv, latex, markdown
@@ -16,10 +17,10 @@ from compool.report.networks import OnTraining, chosen_run, is_kept, network_of
 from compool.report.page import graph_page, report_page
 from compool.report.pick import BEST
 from compool.report.plotting import file_name, save_figure, write_figure
-from compool.report.results import Study, collect
+from compool.report.results import Study
 from compool.report.sweeps import find_sweeps, sweep_table
 from compool.report.tables import tables
-from compool.study import planning
+from compool.study import recipe_data
 from compool.study.kept import recipe_of
 from compool.study.store import Store
 from compool.study.training import OnEpoch
@@ -139,7 +140,7 @@ def _inspect_graphs(
             if not data.is_generated(name) and folder is None and name not in tu.available(tu.cache_folder()):
                 raise ValueError(f"{name} was not found; give its folder with --data")
             on_status(f"pooling graphs of {dataset}")
-            graphs = planning.load_data(recipe, folder)
+            graphs = recipe_data.load_data(recipe, folder)
             network, about = network_of(run, store, graphs, folder, on_training, on_epoch)
             features = data.features(graphs, recipe.features)
             inspected += [inspect_graph(network, graphs, index, features, about=about) for index in _examples(graphs)]

@@ -3,17 +3,20 @@
 from typing import TYPE_CHECKING
 
 from compool._lazy import lazy_names
-from compool.study.recipe import METHODS, Recipe, recipe, recipes
+from compool.study.recipe_files import recipe, recipes
+from compool.study.recipe_settings import METHODS, Recipe
 from compool.study.store import Run, Store
 from compool.study.sweeps import variants
 
 if TYPE_CHECKING:
+    from compool.study.block import Block
     from compool.study.export import export_run
     from compool.study.kept import find_run
     from compool.study.logs import EpochLog, EpochRecord, LogWriter
     from compool.study.model import load_model
-    from compool.study.planning import Block, Resources, local_resources, plan
+    from compool.study.planning import plan
     from compool.study.prediction import Model, Predictions
+    from compool.study.resources import Resources, local_resources
     from compool.study.training import train_block, train_here
     from compool.study.workers import execute, train_on_workers
 
@@ -46,18 +49,18 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     "compool.study",
     {
-        "Block": "compool.study.planning",
+        "Block": "compool.study.block",
         "EpochLog": "compool.study.logs",
         "EpochRecord": "compool.study.logs",
         "LogWriter": "compool.study.logs",
         "Model": "compool.study.prediction",
         "Predictions": "compool.study.prediction",
-        "Resources": "compool.study.planning",
+        "Resources": "compool.study.resources",
         "execute": "compool.study.workers",
         "export_run": "compool.study.export",
         "find_run": "compool.study.kept",
         "load_model": "compool.study.model",
-        "local_resources": "compool.study.planning",
+        "local_resources": "compool.study.resources",
         "plan": "compool.study.planning",
         "train_block": "compool.study.training",
         "train_here": "compool.study.training",

@@ -3,7 +3,7 @@
 import math
 
 from compool.data import GraphSet
-from compool.study.recipe import Recipe
+from compool.study.recipe_settings import Recipe
 
 # Seconds per step, multiply-adds per second, and edge features per second: fitted to the times per epoch on six data
 # sets in docs/results-details.md, on two CPU cores and on one H200. Estimates are 0.6 to 2.1 times the measured times.

@@ -13,7 +13,7 @@ from compool._tensors import CHECKSUM, checksum, write_tensors
 from compool.data import GraphSet, features
 from compool.data.encoding import encoding_of
 from compool.data.names import Names
-from compool.study import planning
+from compool.study import recipe_data
 from compool.study.evaluation import metric_value
 from compool.study.kept import kept_network, recipe_of
 from compool.study.metrics import chosen_metric
@@ -114,7 +114,7 @@ def measured_score(model: Model, run: Run, graphs: GraphSet) -> float:
         >>> round(measured_score(model, run, graphs), 6) == round(run.test, 6)
         True
     """
-    (split,) = planning.splits(recipe_of(run), graphs, run.seed, [run.replica])
+    (split,) = recipe_data.splits(recipe_of(run), graphs, run.seed, [run.replica])
     logits = model.predict(graphs[split.test]).logits
     return metric_value(chosen_metric(run.metrics), model.task, logits, torch.from_numpy(graphs.y[split.test]))
 

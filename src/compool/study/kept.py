@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compool.study.metrics import METRICS, chosen_metric
-from compool.study.recipe import IMPLIED, Recipe
+from compool.study.recipe_settings import IMPLIED, Recipe
 from compool.study.runs import Run, decode_weights
 from compool.study.store import Store
 

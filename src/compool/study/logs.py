@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from compool.study.planning import Block
-from compool.study.recipe import Recipe
+from compool.study.block import Block
+from compool.study.recipe_settings import Recipe
 
 if TYPE_CHECKING:
     from compool.replicas.trainer import Curves

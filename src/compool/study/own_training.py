@@ -14,7 +14,7 @@ from compool.replicas.single import NetworkCall, SingleLearner
 from compool.replicas.trainer import TrainingSettings, loss_of
 from compool.replicas.union import Graphs
 from compool.study.own_network import build, own_code
-from compool.study.recipe import Recipe
+from compool.study.recipe_settings import Recipe
 
 TRIED_GRAPHS = 2  # graphs to try a network on before training
 

@@ -1,199 +1,22 @@
-"""The plan of a study: blocks of replicas, and the resources for them."""
+"""The plan of a study: which blocks are missing, and how large they may be."""
 
-import hashlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from compool import data
 from compool._words import counted
-from compool.study import checkpoint
+from compool.study import checkpoint, recipe_data
+from compool.study.block import Block
 from compool.study.columns import MAX_REPLICAS
 from compool.study.estimate import epoch_seconds
-from compool.study.machine import free_memory, has_gpu_driver, num_cpus
 from compool.study.metrics import loss_kind, metric_of
-from compool.study.recipe import METHODS, REPLACEMENTS, Recipe
+from compool.study.recipe_settings import Recipe
+from compool.study.resources import Resources, local_resources
 from compool.study.store import Store
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Block:
-    """Replicas of one method on one data set that are trained together."""
-
-    recipe: Recipe
-    seed: int
-    replicas: tuple[int, ...]
-    folder: Path | None = None
-    """The folder of the data set; None: generated, cached, or downloaded."""
-    device: str = "cpu"
-    variants: tuple[Recipe, ...] = ()
-    """The recipe of each replica, if they differ: only in settings that may differ within a training."""
-    checkpoint_folder: Path | None = None
-    """The folder of checkpoints; None: an interrupted block restarts."""
-    epochs_done: int = field(default=0, compare=False)
-    """The number of epochs in its checkpoint."""
-    keep_weights: bool = True
-    """Whether its runs hold the weights of their best epochs."""
-    own_source: str = field(default="", compare=False)
-    """The source code of a user-defined network."""
-    note: str = field(default="", compare=False)
-    """How replicas are trained, if not in the usual way."""
-    metric: str = field(default="accuracy", compare=False)
-    """The metric that picks the epoch, for showing progress."""
-    epoch_seconds: float = field(default=0.0, compare=False)
-    """A rough estimate; 0 if unknown, as for a user-defined network."""
-
-    @property
-    def recipes(self) -> tuple[Recipe, ...]:
-        """The recipe of each replica."""
-        return self.variants or (self.recipe,) * len(self.replicas)
-
-    @property
-    def name(self) -> str:
-        """A title that says what is trained."""
-        return block_title(self.recipe.dataset, self.recipe.method, [recipe.name for recipe in self.recipes])
-
-    @property
-    def members(self) -> checkpoint.Members:
-        """The recipe's checksum and the replica of each run."""
-        return tuple((recipe.checksum, replica) for recipe, replica in zip(self.recipes, self.replicas, strict=True))
-
-    @property
-    def checkpoint(self) -> Path | None:
-        """The file of its checkpoint."""
-        folder = self.checkpoint_folder
-        return None if folder is None else checkpoint.file_of(folder, self.members, self.seed, self.device)
-
-    @property
-    def source(self) -> tuple[str, Path | None]:
-        """The data set and its folder: equal for blocks that share a data set."""
-        return self.recipe.files or self.recipe.dataset, self.folder
-
-    def halves(self) -> tuple["Block", "Block"]:
-        """Two blocks with half of the replicas each."""
-        middle = len(self.replicas) // 2
-        low, high = slice(middle), slice(middle, None)
-        return tuple(  # type: ignore[return-value]
-            replace(
-                self,
-                recipe=self.recipes[part][0],
-                replicas=self.replicas[part],
-                variants=self.variants[part],
-                epochs_done=0,
-            )
-            for part in (low, high)
-        )
-
-
-def block_title(dataset: str, method: str, recipes: Sequence[str]) -> str:
-    """A title that says what is trained; the recipe ``fast`` is not mentioned.
-
-    Example:
-        >>> block_title("NCI1", "gin", ["fast", "fast"]), block_title("NCI1", "gin", ["a", "b"])
-        ('NCI1 gin', 'NCI1 gin, 2 recipes')
-    """
-    names = list(dict.fromkeys(recipes))
-    title = f"{len(names)} recipes" if len(names) > 1 else names[0]
-    return f"{dataset} {method}" + ("" if title == "fast" else f", {title}")
-
-
-class Resources(NamedTuple):
-    """The device, workers and memory for training blocks."""
-
-    device: str
-    """``"cpu"`` or ``"cuda"``."""
-    workers: int
-    """The number of blocks that are trained at the same time."""
-    memory: int
-    """Bytes per worker."""
-    checkpoints: bool = True
-    """Whether workers can write checkpoints beside the store: nodes of a cluster may not share a disk."""
-
-
-def local_resources(device: str = "auto", workers: int | None = None) -> Resources:
-    """The resources of this machine: one worker per core on the CPU, as a second thread gains little; one on a GPU."""
-    if device not in ("cpu", "cuda", "auto"):
-        raise ValueError(f"device must be cpu, cuda or auto; got {device}")
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers must be at least 1, got {workers}")
-    if device != "cpu" and has_gpu_driver():
-        import torch
-
-        if torch.cuda.is_available():
-            workers = workers or 1
-            return Resources("cuda", workers, torch.cuda.mem_get_info()[0] // workers)
-    if device == "cuda":
-        raise ValueError("torch finds no CUDA device here; choose device cpu or auto")
-    workers = workers or num_cpus()
-    return Resources("cpu", workers, free_memory() // workers)
-
-
-def load_data(recipe: Recipe, folder: Path | None) -> data.GraphSet:
-    """The data set of a recipe."""
-    name = recipe.files or recipe.dataset
-    return data.generate(name) if data.is_generated(name) else data.load(name, folder, "tu")
-
-
-def load_to_plan(recipe: Recipe, folder: Path | None) -> data.GraphSet:
-    """The data set of a recipe. If its file has a matching checksum, single edges are not checked again."""
-    name = recipe.files or recipe.dataset
-    return data.generate(name) if data.is_generated(name) else data.load(name, folder, "tu", check_edges=False)
-
-
-def describe_data(recipe: Recipe, graphs: data.GraphSet) -> str:
-    """Describe in one line a data set and how a recipe uses it.
-
-    Example:
-        >>> from compool.study import recipe
-        >>> describe_data(recipe("gin", "communities"), data.communities(9))
-        'communities: 9 graphs, 3 classes; 4 node features from labels'
-    """
-    chosen, summary = data.features(graphs, recipe.features), graphs.summary
-    name = recipe.dataset if graphs.name == recipe.dataset else f"{recipe.dataset} (the set {graphs.name})"
-    auto = " (features=auto)" if recipe.features == "auto" else ""
-    kinds = [("node_attributes", "attributes"), ("node_labels", "labels")]
-    if recipe.method in (*METHODS, *REPLACEMENTS):
-        kinds += [("edge_attributes", ""), ("edge_labels", "")]
-    unused = [f"{summary[key]} {key.replace('_', ' ')}" for key, kind in kinds if summary[key] and kind != chosen.kind]
-    sizes = counted(len(graphs), "graph"), counted(chosen.width, "node feature")
-    return f"{name}: {sizes[0]}, {graphs.target_text}; {sizes[1]} from {chosen.kind}{auto}" + (
-        f"; not used: {', '.join(unused)}" if unused else ""
-    )
-
-
-def splits(recipe: Recipe, graphs: data.GraphSet, seed: int, replicas: Sequence[int]) -> list[data.Split]:
-    """The split of each replica: drawn, or from the recipe's file or folder, where replica 0 has the first."""
-    if recipe.splits in data.SPLIT_KINDS:
-        return [data.split(graphs, replica, seed, recipe.splits) for replica in replicas]
-    path = Path(recipe.splits)
-    if not path.exists():
-        raise ValueError(
-            f"splits must be {', '.join(data.SPLIT_KINDS)}, or a file or folder of splits; {path} does not exist"
-        )
-    available = data.read_splits(path, graphs, seed)
-    if max(replicas) >= len(available):
-        raise ValueError(
-            f"{path} has {counted(len(available), 'split')}: --replicas must be at most {len(available)}; "
-            f"got {max(replicas) + 1}"
-        )
-    return [available[replica] for replica in replicas]
-
-
-def splits_checksum(recipe: Recipe) -> str:
-    """Sixteen hexadecimal digits that change with the contents of the recipe's file or folder of splits; empty if
-    splits are drawn.
-    """
-    if recipe.splits in data.SPLIT_KINDS:
-        return ""
-    path, digest = Path(recipe.splits), hashlib.sha256()
-    for file in sorted(path.glob("*_idx-*.txt")) if path.is_dir() else [path]:
-        content = file.read_bytes()
-        digest.update(f"{file.name if path.is_dir() else ''} {len(content)} ".encode() + content)
-    return digest.hexdigest()[:16]
 
 
 def missing_blocks(
@@ -213,7 +36,7 @@ def missing_blocks(
     Interrupted blocks come first, unchanged. The recipes may only differ in settings that may differ within a training.
     Runs on data with another checksum count as missing.
     """
-    splits_file = splits_checksum(recipes[0])
+    splits_file = recipe_data.splits_checksum(recipes[0])
     todo: dict[tuple[str, int], Recipe] = {}
     for recipe in recipes:
         key = (recipe.dataset, recipe.method, recipe.checksum)
@@ -283,9 +106,8 @@ def plan(
         interrupted = [unfinished for unfinished in interrupted if len(unfinished.members) <= size]
     blocks, checksums, described = list[Block](), dict[str, str](), set[str]()
     for group in groups.values():
-        load = load_data if check_edges or group[0].own_network else load_to_plan
-        graphs = load(group[0], folder)
-        if on_data is not None and (text := describe_data(group[0], graphs)) not in described:
+        graphs = recipe_data.load_data(group[0], folder, check_edges or bool(group[0].own_network))
+        if on_data is not None and (text := recipe_data.describe_data(group[0], graphs)) not in described:
             on_data(text)
             described.add(text)
         if graphs.task == "classification" and graphs.num_classes < 2:
@@ -308,7 +130,7 @@ def plan(
         else:
             for recipe in group:
                 recipe.network_settings(features.width, graphs.num_classes, graphs.task)  # raises if a setting is wrong
-        splits(group[0], graphs, seed, range(num_replicas))
+        recipe_data.splits(group[0], graphs, seed, range(num_replicas))
         max_replicas = group_size or min(block_size(sized, graphs, memory), -(-num_replicas * len(group) // share))
         block_options = folder, device, checkpoint_folder, interrupted
         missing = missing_blocks(opened, group, num_replicas, seed, max_replicas, *block_options, graphs.checksum)

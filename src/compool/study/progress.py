@@ -10,8 +10,8 @@ import rich.progress
 from rich.console import Console
 
 from compool.replicas.trainer import Curves
+from compool.study.block import Block, block_title
 from compool.study.metrics import METRICS, Metric, chosen_metric
-from compool.study.planning import Block, block_title
 from compool.study.store import Run
 
 LINE_INTERVAL = 10.0  # seconds between lines of text

@@ -8,8 +8,8 @@ from queue import SimpleQueue
 
 import torch
 
-from compool.study import planning, training
-from compool.study.planning import Block
+from compool.study import recipe_data, training
+from compool.study.block import Block
 from compool.study.runs import LOST_WORKER, Run
 from compool.study.store import Store
 
@@ -72,6 +72,6 @@ def schedule(
                 todo.appendleft((block, losses))
                 continue
             reason = f"{LOST_WORKER} {len(losses)} times; the last time: {loss}"
-            runs = training.failed_block(block, planning.load_data(block.recipe, block.folder), reason)
+            runs = training.failed_block(block, recipe_data.load_data(block.recipe, block.folder), reason)
         training.finish(block, runs, store)
         yield runs

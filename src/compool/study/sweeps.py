@@ -13,7 +13,8 @@ import numpy as np
 
 from compool._words import did_you_mean
 from compool.study import own_network
-from compool.study.recipe import KEYS, Recipe, recipe
+from compool.study.recipe_files import recipe
+from compool.study.recipe_settings import KEYS, Recipe
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _RANGE = re.compile(rf"(log:)?({_NUMBER})\.\.({_NUMBER})")

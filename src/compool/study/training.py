@@ -16,12 +16,12 @@ import compool
 from compool import data, replicas
 from compool.replicas import initial
 from compool.replicas.trainer import Curves, Trained, TrainingSettings, num_epochs, train, train_learner
-from compool.study import checkpoint, planning
+from compool.study import checkpoint, recipe_data
+from compool.study.block import Block
 from compool.study.evaluation import details, metric_value, metric_values
 from compool.study.metrics import METRICS, loss_kind, metric_of
 from compool.study.own_training import initial_network, own_learner, stackable_settings
-from compool.study.planning import Block
-from compool.study.recipe import Recipe
+from compool.study.recipe_settings import Recipe
 from compool.study.runs import encode_weights
 from compool.study.store import Run, Store
 
@@ -46,9 +46,9 @@ def train_block(
         keep: called with the networks after the last epoch: their stack, or the single network if it cannot be stacked.
     """
     recipe, began = block.recipe, time.perf_counter()
-    graphs = planning.load_data(recipe, block.folder) if graphs is None else graphs
+    graphs = recipe_data.load_data(recipe, block.folder) if graphs is None else graphs
     features = data.features(graphs, recipe.features)
-    splits = planning.splits(block.recipe, graphs, block.seed, block.replicas)
+    splits = recipe_data.splits(block.recipe, graphs, block.seed, block.replicas)
     streams = [_stream(graphs.name, block.seed, replica) for replica in block.replicas]
     on_device = replicas.Graphs(graphs, features, block.device)
     networks = [
@@ -139,7 +139,7 @@ def failed_block(block: Block, graphs: data.GraphSet, reason: str) -> list[Run]:
     """The runs of a block that could not be trained."""
     common = _common_columns(block, graphs, block.device, 0.0) | {"status": "failed", "reason": reason, "node": ""}
     no_result: dict[str, Any] = {"test": None, "validation": None, "epoch": None, "kept": [], "curves": {}}
-    splits = planning.splits(block.recipe, graphs, block.seed, block.replicas)
+    splits = recipe_data.splits(block.recipe, graphs, block.seed, block.replicas)
     return [
         Run(replica=replica, **no_result, **_recipe_columns(recipe), **_split_columns(split), **common)
         for recipe, replica, split in zip(block.recipes, block.replicas, splits, strict=True)
@@ -166,7 +166,7 @@ def _common_columns(block: Block, graphs: data.GraphSet, device: str, seconds: f
     return {
         "dataset": recipe.dataset,
         "data_checksum": graphs.checksum,
-        "splits_checksum": planning.splits_checksum(recipe),
+        "splits_checksum": recipe_data.splits_checksum(recipe),
         "method": recipe.method,
         "own_source": block.own_source,
         "seed": block.seed,
@@ -210,7 +210,7 @@ def train_here(
     while todo:
         block = todo.pop(0)
         if block.source != source:
-            source, graphs = block.source, planning.load_data(block.recipe, block.folder)
+            source, graphs = block.source, recipe_data.load_data(block.recipe, block.folder)
         try:
             runs = train_block(block, on_epoch, graphs)
         except (MemoryError, torch.OutOfMemoryError):

@@ -18,8 +18,9 @@ import torch
 
 from compool.data import GraphSet
 from compool.replicas.trainer import Curves
-from compool.study import checkpoint, planning, training
-from compool.study.planning import Block
+from compool.study import checkpoint, recipe_data, training
+from compool.study.block import Block
+from compool.study.resources import local_resources
 from compool.study.schedule import schedule
 from compool.study.store import Run, Store
 from compool.study.training import OnEpoch
@@ -40,7 +41,7 @@ def execute(
     checkpoint.remove_stored(checkpoint.folder_of(store), opened)
     if not blocks:
         return training.train_here((), opened)
-    processes = min(workers or planning.local_resources(blocks[0].device).workers, len(blocks))
+    processes = min(workers or local_resources(blocks[0].device).workers, len(blocks))
     if processes == 1:
         return training.train_here(blocks, opened, on_epoch)
     return train_on_workers(blocks, opened, processes, on_epoch)
@@ -93,7 +94,7 @@ def _exit_with_parent(parent: int) -> None:
 def _train_block(block: Block) -> list[Run]:
     global _loaded
     if _loaded is None or _loaded[0] != block.source:
-        _loaded = block.source, planning.load_data(block.recipe, block.folder)
+        _loaded = block.source, recipe_data.load_data(block.recipe, block.folder)
     return training.train_block(block, _send_epoch, _loaded[1])
 
 
