@@ -65,7 +65,7 @@ def test_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     assert out.as_data().num_nodes == out.x.size(0)
     convolved = GCNConv(8, 4)(out.x, out.edge_index, out.edge_weight)
     assert pooler(x=convolved, so=out.so, lifting=True).shape == (35, 4)
-    assert "ComponentPooling" in repr(pooler)
+    assert "ComponentSelect(8" in repr(pooler)
     assert "ratio=0.5" in repr(pooler)
     old = pooler.selector.pool.lin.weight.clone()
     pooler.reset_parameters()

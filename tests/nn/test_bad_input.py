@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from compool import ComponentPooling, ops
+from compool import ComponentPooling, connected_components, hierarchy, ops
 
 GOOD = {
     "x": torch.randn(4, 3),
@@ -91,7 +92,10 @@ def test_bad_input(change: dict[str, Tensor], error: type[Exception], message: s
             r"threshold must lie in 0\.\.1, the range of sigmoid; got -0.1",
         ),
         ({"score": torch.relu}, "threshold must be a finite number when score is a callable, got None"),
+        ({"score": ["tanh"]}, r"score must be 'tanh', 'sigmoid', 'hardtanh' or a callable, got \['tanh'\]"),
         ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
+        ({"dropout": "a"}, "dropout must be at least 0 and below 1, got 'a'"),
+        ({"edge_dim": 2.5}, "edge_dim must be a whole number, at least 1; got 2.5"),
     ],
 )
 def test_bad_settings(settings: dict[str, object], message: str) -> None:
@@ -118,6 +122,43 @@ def test_unpool_of_the_wrong_size() -> None:
     out = ComponentPooling(3)(torch.randn(4, 3), GOOD["edge_index"])
     with pytest.raises(ValueError, match="one per supernode"):
         out.unpool(torch.randn(9, 3))
+
+
+def test_counts_per_graph_of_too_few_graphs() -> None:
+    out = ComponentPooling(3)(torch.randn(2, 3), torch.empty(2, 0, dtype=torch.long), torch.tensor([0, 1]))
+    with pytest.raises(ValueError, match=r"batch must lie in 0\.\.0 for batch_size=1, got 1"):
+        out.kept_per_graph(1)
+    assert out.kept_per_graph(3).tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_clusters_out_of_range(dtype: torch.dtype) -> None:
+    with pytest.raises((IndexError, RuntimeError)):
+        ops.lift(torch.ones(2, 3, dtype=dtype), torch.tensor([0, 2]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_defaults_of_torch_do_not_matter(dtype: torch.dtype) -> None:
+    edge_index, x = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.randn(4, 3).to(dtype).requires_grad_()
+    score, batch = torch.tensor([0.5, 0.5, 0.2, 0.2]), torch.tensor([0, 0, 0, 1])
+    changes: list[dict[str, Any]] = [{}, {"scorer": "similarity", "reduce": "graded"}, {"ratio": 0.5}]
+    changes += [{"quantile": 0.5}, {"max_size": 2}, {"scorer": "random", "reduce": "mean"}]
+    layers = [ComponentPooling(3, **change).to(dtype) for change in changes]
+    torch.set_default_device("meta")
+    torch.set_default_dtype(dtype)
+    try:
+        for layer in layers:
+            out = layer(x, edge_index, batch)
+            out.unpool(out.x).sum().backward()
+        levels = hierarchy(edge_index, score, 4)
+        results = [levels.at(0.3), levels.at_ratio(0.5), levels.merges(), levels.persistence()]
+        results.append(connected_components(edge_index, 4))
+    finally:
+        torch.set_default_device(None)
+        torch.set_default_dtype(torch.float32)
+    assert x.grad is not None
+    assert {result.device.type for result in results} == {"cpu"}
+    assert results[0].tolist() == [0, 0, 1, 2]
 
 
 def test_clusters_on_another_device() -> None:

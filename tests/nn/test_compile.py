@@ -1,6 +1,7 @@
 """The layer under torch.compile and torch.export: one graph, any size, the same numbers as eager."""
 
 import warnings
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -56,6 +57,31 @@ def test_inductor(device: str) -> None:
     x, _, batch = example(20, device)
     with pytest.raises(ValueError, match=r"edge_index must lie in 0\.\.19 for 20 nodes, got 1000000000"):
         compiled(x, torch.tensor([[0, 10**9], [1, 0]], device=device), batch)
+
+
+class FirstFeature(torch.nn.Module):
+    """A scorer that does not read the ends of edges."""
+
+    def forward(self, x_source: Tensor, x_target: Tensor, edge_attr: Tensor) -> Tensor:
+        return edge_attr[:, 0]
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda: ComponentPooling(4, scorer="random", reduce="sum"),
+        lambda: ComponentPooling(4, scorer=FirstFeature()),
+        lambda: ComponentPooling(4, scorer=FirstFeature(), ratio=0.5),
+        lambda: ComponentPooling(4, scorer=FirstFeature(), quantile=0.5),
+        lambda: ComponentPooling(4, scorer=FirstFeature(), max_size=2),
+        lambda: GlobalComponentPooling(4, scorer=FirstFeature()),
+    ],
+)
+def test_ranges_are_checked_whatever_the_compiler_drops(layer: Callable[[], torch.nn.Module]) -> None:
+    x, edge_index = torch.randn(5, 4), torch.tensor([[0, 1, 2], [1, 0, 2000]])
+    torch._dynamo.reset()
+    with pytest.raises(ValueError, match=r"edge_index must lie in 0\.\.4 for 5 nodes, got 2000"):
+        torch.compile(layer(), backend="aot_eager")(x, edge_index, None, torch.randn(3, 1))
 
 
 def test_features_of_any_stride() -> None:

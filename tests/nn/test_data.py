@@ -55,6 +55,12 @@ def test_a_batch_made_by_hand() -> None:
     assert out.note == "by hand"
 
 
+def test_a_graph_with_a_batch_vector_is_a_batch() -> None:
+    x, edge_index, batch = torch.randn(4, 2), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), torch.tensor([0, 0, 1, 1])
+    out = ComponentPooling(2, ratio=0.5).pool_data(Data(x=x, edge_index=edge_index, batch=batch))
+    assert out.batch.tolist() == [0, 1]
+
+
 def test_a_graph_without_edge_features() -> None:
     whole = Data(torch.randn(5, 3), random_graph(5, 9), name="five")
     out = ComponentPooling(3).pool_data(whole)

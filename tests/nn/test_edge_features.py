@@ -180,7 +180,7 @@ def test_bad_input(attr: Tensor | None, error: type[Exception], message: str) ->
 
 
 def test_bad_settings() -> None:
-    with pytest.raises(ValueError, match="edge_dim must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="edge_dim must be a whole number, at least 1; got 0"):
         ComponentPooling(3, edge_dim=0)
     with pytest.raises(ValueError, match="edge_reduce must be one of 'sum', 'mean', 'max', 'multiplicity'; got 'min'"):
         ComponentPooling(3, edge_reduce="min")

@@ -161,6 +161,8 @@ def test_a_batch_that_raises_leaves_the_running_statistics(broken: float, device
         for batch, message in (([0, 0, 1, 1], "must not join two graphs"), ([1, 1, 0, 0], "batch must be sorted")):
             with pytest.raises(ValueError, match=message):
                 layer(x, path, torch.tensor(batch))
+            with pytest.raises(ValueError, match=message):
+                layer.assign(x, path, torch.tensor(batch))
     for name, tensor in layer.state_dict().items():
         assert torch.equal(tensor, before[name]), name
     assert torch.isfinite(layer(x, edge_index).x).all()
@@ -282,6 +284,7 @@ def test_scorers_are_called_with_three_arguments() -> None:
         ({"reduce": "graded", "threshold": 1.0}, "reduce='graded' needs a threshold below 1, the highest score"),
         ({"scorer": Difference(), "symmetric": True}, "symmetric=True is for the linear scorer"),
         ({"reduce": "graded", "ratio": 0.5}, "it cannot be combined with quantile or ratio"),
+        ({"scorer": "random", "reduce": "sum", "score": "tanh"}, "scorer='random' takes no score function"),
     ],
 )
 def test_bad_settings(settings: dict[str, object], message: str) -> None:
@@ -313,6 +316,25 @@ def test_a_layer_that_is_idle_warns_once(bias: float, state: str, caplog: pytest
     (message,) = caplog.messages
     assert f"has merged {state} for 100 steps in a row" in message
     assert "scorer='similarity'" in message
+
+
+def test_what_counts_as_idle(caplog: pytest.LogCaptureFixture) -> None:
+    x, path = torch.randn(4, 2), torch.tensor([[0, 1, 2], [1, 2, 3]])
+    looped, random = ComponentPooling(2, self_loops=True), ComponentPooling(2, scorer="random", reduce="sum")
+    torch.nn.init.zeros_(looped.lin.weight)
+    torch.nn.init.constant_(looped.lin.bias, 5.0)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(100):
+            looped(x, path)
+            random(x, path[:, :1])
+            ComponentPooling(2)(x, path[:, :0])
+        (message,) = caplog.messages
+        assert "has merged everything for 100 steps" in message
+        looped.reset_parameters()
+        torch.nn.init.constant_(looped.lin.bias, 50.0)
+        for _ in range(100):
+            looped(x, path)
+    assert len(caplog.messages) == 2
 
 
 def test_diagnose(capsys: pytest.CaptureFixture[str]) -> None:

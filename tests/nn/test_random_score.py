@@ -91,6 +91,10 @@ def test_settings_that_make_no_sense(settings: dict[str, object], message: str) 
         nn.GlobalComponentPooling(3, scorer="random")
     with pytest.raises(ValueError, match=r"edge_index must lie in 0\.\.1 for 2 nodes, got 7"):
         nn.RandomScore()(torch.ones(2, 3), torch.tensor([[0], [7]]))
+    with pytest.raises(ValueError, match=r"batch must have shape \[3\], one entry per node, got \[2\]"):
+        nn.RandomScore()(torch.ones(3, 3), torch.tensor([[0], [1]]), torch.tensor([0, 0]))
+    with pytest.raises(TypeError, match="edge_index must be a tensor, got list"):
+        nn.RandomScore()(torch.ones(3, 3), [[0], [1]])  # type: ignore[arg-type]
 
 
 def test_budgets_of_networks() -> None:

@@ -24,6 +24,9 @@ LAYERS: dict[str, Callable[[], torch.nn.Module]] = {
     "callable": lambda: POOL(3, score=torch.sin, threshold=0.1),
     "ratio": lambda: POOL(3, ratio=0.5),
     "max_size": lambda: POOL(3, max_size=2),
+    "graded": lambda: POOL(3, reduce="graded"),
+    "random order": lambda: POOL(3, ratio=0.5, order="random"),
+    "similarity, graded": lambda: POOL(3, scorer="similarity", score="tanh", reduce="graded").eval(),
     "GlobalComponentPooling": lambda: compool.GlobalComponentPooling(3),
     "GlobalComponentPooling, mean": lambda: compool.GlobalComponentPooling(3, reduce="mean"),
     "ClusterPooling": lambda: compool.ClusterPooling(3),
@@ -70,6 +73,13 @@ def test_transforms(name: str) -> None:
     hessian = torch.autograd.functional.hessian(loss, x)
     assert hessian.abs().max() > 0.1
     torch.testing.assert_close(torch.func.hessian(loss)(x), hessian)
+
+
+@pytest.mark.parametrize("settings", [{"scorer": "similarity"}, {"scorer": "random", "reduce": "sum"}])
+def test_transforms_of_layers_in_training(settings: dict[str, str]) -> None:
+    """They read `batch` before the first operator."""
+    layer, x = POOL(3, **settings), torch.randn(6, 3)  # type: ignore[arg-type]
+    assert torch.isfinite(torch.func.grad(lambda x: features_of(layer, x).square().sum())(x)).all()
 
 
 def test_the_hessian_is_pyg_s() -> None:

@@ -1,6 +1,9 @@
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import Tensor
+from torch_geometric.nn import GCNConv
 
 from compool import ComponentUNet
 from tests.graphs import random_graph
@@ -42,6 +45,15 @@ def test_a_batch_equals_its_graphs(skip: str, depth: int, backend: str) -> None:
     torch.testing.assert_close(whole[30:], network(x[30:], two))
 
 
+def test_one_convolution_on_all_levels_equals_copies() -> None:
+    torch.manual_seed(0)
+    shared, x, edge_index = GCNConv(4, 4), torch.randn(9, 4), random_graph(9, 20)
+    one = ComponentUNet(4, 4, 4, depth=2, conv=lambda *_: shared)
+    other = ComponentUNet(4, 4, 4, depth=2, conv=lambda *_: deepcopy(shared))
+    other.pools.load_state_dict(one.pools.state_dict())
+    torch.testing.assert_close(one(x, edge_index), other(x, edge_index))
+
+
 def test_every_parameter_learns() -> None:
     network = ComponentUNet(4, 8, 2, depth=2, dropout=0.2, ratio=0.6)
     network(torch.randn(50, 4), random_graph(50, 120)).square().sum().backward()
@@ -59,7 +71,8 @@ def test_dropout_only_in_training() -> None:
 
 def test_bad_settings() -> None:
     for settings, message in (
-        ({"depth": 0}, "depth must be at least 1, got 0"),
+        ({"depth": 0}, "depth must be a whole number, at least 1; got 0"),
+        ({"depth": 1.5}, "depth must be a whole number, at least 1; got 1.5"),
         ({"skip": "max"}, "skip must be 'sum' or 'cat', got 'max'"),
         ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
         ({"edge_dim": 3}, "edge_dim must be None"),

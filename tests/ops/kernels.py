@@ -39,7 +39,7 @@ def plain_pool(
     ends = (halves @ x.to(halves.dtype).t()).expand(2, -1)
     raw = _torch.score(ends, edge_index, bias) + (0 if term is None else term)
     score = {"tanh": torch.tanh, "sigmoid": torch.sigmoid, "hardtanh": F.hardtanh}[activation](raw)
-    found = _torch.coarsen(score.detach(), edge_index, x.size(0), threshold, batch, self_loops)
+    found = _torch.KERNELS.coarsen(score.detach(), edge_index, x.size(0), threshold, batch, self_loops)
     merged, counted, cluster, first, alone, edges, graph = found
     if ratio is not None:
         given = (edge_index, counted, x.size(0), batch, ratio)

@@ -132,6 +132,9 @@ def test_integer_scores() -> None:
     assert levels.counts([0.5, 1.5, 5]).tolist() == [1, 2, 3]
     assert levels.counts(torch.tensor([5, 0])).tolist() == [3, 1]
     assert levels.persistence().tolist() == [[9.0, -math.inf], [9.0, 9.0], [5.0, 1.0], [5.0, 5.0]]
+    small = compool.hierarchy(PATH, torch.tensor([9, 9, 1, 1, 5, 5], dtype=torch.uint8), 4)
+    for threshold in (-1, 1.5, 9, 256, 2.0**40):  # some that the dtype of the scores cannot hold
+        assert int(small.at(threshold).max()) + 1 == int(small.counts([threshold]))
 
 
 def test_nothing() -> None:
@@ -158,6 +161,8 @@ def test_nan_is_no_threshold() -> None:
         ({"batch": torch.tensor([0, 1, 0])}, "batch must be sorted, but node 1 is in graph 1 and node 2 in 0"),
         ({"batch": torch.tensor([0, 1, 1])}, "edge 0 joins node 0 of graph 0 and node 1 of graph 1"),
         ({"batch": torch.tensor([0, 0])}, r"batch must have shape \[3\], one entry per node, got \[2\]"),
+        ({"batch": [0, 0, 0], "num_nodes": None}, "batch must be a tensor, got list"),
+        ({"batch": torch.tensor(0), "num_nodes": None}, r"batch must have shape \[2\], one entry per node, got \[\]"),
         ({"batch": torch.zeros(3)}, "batch must be torch.int64 or torch.int32, got torch.float32"),
         ({"num_nodes": 1}, r"edge_index must lie in 0\.\.0 for 1 nodes, got 1"),
     ],

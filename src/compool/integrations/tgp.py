@@ -21,14 +21,16 @@ class ComponentSelect(Select):
 
     Args:
         in_channels: size of each node's features.
-        settings: those of :class:`compool.ComponentPooling`, except ``weights="all"``, with which a node would be in
-            several supernodes.
+        settings: those of :class:`compool.ComponentPooling`, except `edge_dim` and ``weights="all"``, with which a
+            node would be in several supernodes.
     """
 
     def __init__(self, in_channels: int, **settings: Any) -> None:
         super().__init__()
         if settings.get("weights", "merged") != "merged":
             raise ValueError(f"weights must be 'merged' in a tgp pooler, got {settings['weights']!r}")
+        if settings.get("edge_dim") is not None:
+            raise ValueError(f"edge_dim must be None: tgp passes no edge features; got {settings['edge_dim']!r}")
         self.pool = nn.ComponentPooling(in_channels, **settings)
 
     def reset_parameters(self) -> None:

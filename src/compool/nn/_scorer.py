@@ -11,7 +11,7 @@ from compool.nn._settings import SCORERS, Score, activation, default_score
 from compool.nn._unsupported import refuse_script
 from compool.nn.random_score import RandomScore
 from compool.nn.similarity import Similarity
-from compool.ops._checks import check_activated, check_range
+from compool.ops._checks import check_activated, check_graphs, check_range
 from compool.ops.score import score_and_pass
 
 Scorer = str | torch.nn.Module
@@ -47,8 +47,8 @@ class EdgeScorer(torch.nn.Module):
         super().__init__()
         if not isinstance(in_channels, int) or in_channels < 1:
             raise ValueError(f"in_channels must be a whole number, at least 1; got {in_channels!r}")
-        if edge_dim is not None and edge_dim < 1:
-            raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
+        if edge_dim is not None and (not isinstance(edge_dim, int) or edge_dim < 1):
+            raise ValueError(f"edge_dim must be a whole number, at least 1; got {edge_dim!r}")
         if scorer not in SCORERS and not isinstance(scorer, torch.nn.Module):
             raise ValueError(f"scorer must be {', '.join(map(repr, SCORERS))} or a torch.nn.Module; got {scorer!r}")
         if isinstance(scorer, torch.nn.Module):
@@ -106,6 +106,12 @@ class EdgeScorer(torch.nn.Module):
         """The weight whose dtype and device the features must match; `x` itself if the scorer has no weight."""
         return x if self.scorer is not None or self.random is not None else self.lin.weight
 
+    def _check_before_observing(self, x: Tensor, edge_index: Tensor, batch: Tensor | None) -> None:
+        """Check indices before the running statistics of similarity change; a GPU checks them while it coarsens."""
+        if self.training and not x.is_cuda and not torch.compiler.is_compiling():
+            check_range(edge_index, x.size(0))
+            check_graphs(batch, edge_index)
+
     def _score(
         self,
         x: Tensor,
@@ -123,6 +129,7 @@ class EdgeScorer(torch.nn.Module):
         if self.lin_edge is not None and edge_attr is not None:
             term = ops.score_edges(edge_attr, edge_index, self.lin_edge.weight, x.size(0), self.symmetric)
         if self.similarity is not None:
+            self._check_before_observing(x, edge_index, batch)
             similarity_term, x = self.similarity.term_and_pass(x, edge_index)
             term = similarity_term if term is None else term + similarity_term
         scorer = (self.lin.weight, self.lin.bias, self.activation)

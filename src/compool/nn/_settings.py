@@ -20,7 +20,7 @@ def activation(score: Score) -> "Callable[[Tensor], Tensor]":
     """The score function with this name; a callable is returned unchanged."""
     if callable(score):
         return score
-    if score not in _SCORES:
+    if not isinstance(score, str) or score not in _SCORES:
         raise ValueError(f"score must be {', '.join(map(repr, _SCORES))} or a callable, got {score!r}")
     from compool.ops.score import ACTIVATIONS
 
@@ -91,14 +91,24 @@ ORDERS = ("score", "random")
 REDUCTIONS = ("score", "sum", "mean", "graded")
 
 
-def check_scorer(scorer: str, reduce: str) -> None:
-    """Require a known scorer, and a `reduce` that works with it."""
+def check_scorer(scorer: str, reduce: str, score: Score | None = None) -> None:
+    """Require a known scorer, and a `reduce` and a score function, if one is given, that work with it."""
     if scorer not in SCORERS:
         raise ValueError(f"scorer must be one of {', '.join(map(repr, SCORERS))}; got {scorer!r}")
     if scorer == "random" and reduce not in ("sum", "mean"):
         raise ValueError(
             f"scorer='random' needs reduce='sum' or 'mean', because its scores are not weights; got {reduce!r}"
         )
+    if scorer == "random" and score is not None:
+        raise ValueError(
+            f"scorer='random' takes no score function, because its scores are not learned; got {score_name(score)!r}"
+        )
+
+
+def check_dropout(dropout: float) -> None:
+    """Require a probability below 1."""
+    if isinstance(dropout, bool) or not isinstance(dropout, Real) or not 0 <= dropout < 1:
+        raise ValueError(f"dropout must be at least 0 and below 1, got {dropout!r}")
 
 
 def check_order(

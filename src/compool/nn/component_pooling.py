@@ -12,6 +12,7 @@ from compool.nn._scorer import EdgeScorer, Scorer
 from compool.nn._settings import (
     Score,
     check_budget,
+    check_dropout,
     check_order,
     check_reduce,
     check_scorer,
@@ -22,7 +23,7 @@ from compool.nn._settings import (
 )
 from compool.nn.pooled import Assigned, Pooled
 from compool.nn.random_score import RandomScore
-from compool.ops._checks import check_graphs, check_inputs, check_range, nan_score
+from compool.ops._checks import check_inputs, nan_score
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -107,20 +108,20 @@ class ComponentPooling(EdgeScorer):
         order: str = "score",
     ) -> None:
         has_budget = quantile is not None or ratio is not None or max_size is not None
-        score = default_score(scorer, has_budget) if score is None else score
-        super().__init__(in_channels, score, symmetric, edge_dim, scorer)
+        super().__init__(
+            in_channels, default_score(scorer, has_budget) if score is None else score, symmetric, edge_dim, scorer
+        )
+        if isinstance(scorer, str):
+            check_scorer(scorer, reduce, score)
         if weights not in ("merged", "all"):
             raise ValueError(f"weights must be 'merged' or 'all', got {weights!r}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, got {dropout}")
+        check_dropout(dropout)
         if edge_reduce not in _REDUCES:
             raise ValueError(f"edge_reduce must be one of {', '.join(map(repr, _REDUCES))}; got {edge_reduce!r}")
         if edge_dim is not None and edge_reduce == "multiplicity":
             raise ValueError(f"edge_reduce='multiplicity' is for edges without features, but edge_dim is {edge_dim}")
         check_budget(threshold, quantile, ratio, max_size)
         check_reduce(reduce, weights, self.score, threshold, quantile is not None or ratio is not None)
-        if isinstance(scorer, str):
-            check_scorer(scorer, reduce)
         check_order(order, ratio, scorer if isinstance(scorer, str) else None)
         if scorer == "random" and (dropout or edge_dim is not None):
             raise ValueError(f"scorer='random' takes no dropout and no edge_dim, got {dropout} and {edge_dim}")
@@ -136,6 +137,7 @@ class ComponentPooling(EdgeScorer):
     def reset_parameters(self) -> None:
         """Reinitialise the weights of the scorer, and draw a new random order if there is one."""
         super().reset_parameters()
+        self._num_idle_steps, self._has_warned = 0, False
         order = getattr(self, "random_order", None)  # not yet set when EdgeScorer.__init__ calls this
         if order is not None:
             order.reset_parameters()
@@ -153,37 +155,39 @@ class ComponentPooling(EdgeScorer):
         """
         weight = self.lin.weight if self.scorer is None and self.random is None else x
         check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, weight)
-        num_nodes = x.size(0)
-        observes = self.training and self.similarity is not None and not torch.compiler.is_compiling()
-        if observes and not x.is_cuda:  # before running statistics change; a GPU checks while it coarsens
-            check_range(edge_index, num_nodes)
-            check_graphs(batch, edge_index)
         dropout = self.dropout if self.training else 0.0
-        fine = (edge_index, edge_attr)
         has_named_score = isinstance(self.score, str) and self.scorer is None and self.random is None and not dropout
         weighs_by_score = self.weights == "merged" and self.reduce == "score" and self.random_order is None
         selects_on_device = self.quantile is None and self.max_size is None  # by a threshold or a ratio
         has_edge_features = self.edge_dim is not None or edge_attr is not None or self.edge_reduce == "multiplicity"
         if has_named_score and weighs_by_score and selects_on_device and not has_edge_features:  # one operator does all
-            term = None
+            term, features = None, x
             if self.similarity is not None:
-                term, x = self.similarity.term_and_pass(x, edge_index)
-            x, edge_score, cluster, edge_index, batch = ops.pool(
-                x,
+                self._check_before_observing(x, edge_index, batch)
+                term, features = self.similarity.term_and_pass(x, edge_index)
+            coarse_x, edge_score, cluster, coarse_edges, coarse_batch = ops.pool(
+                features,
                 edge_index,
                 self.lin.weight,
                 self.lin.bias,
                 batch,
-                str(self.score),
-                self.threshold,
-                self.symmetric,
-                self.self_loops,
-                self._per_member,
-                self.ratio,
-                term,
+                activation=str(self.score),
+                threshold=self.threshold,
+                symmetric=self.symmetric,
+                self_loops=self.self_loops,
+                per_member=self._per_member,
+                ratio=self.ratio,
+                term=term,
             )
-            pooled = Pooled(x, edge_index, batch, cluster, edge_score, None, *fine)
-            return self._observed(pooled, num_nodes) if self.training else pooled
+            pooled = Pooled(coarse_x, coarse_edges, coarse_batch, cluster, edge_score, None, edge_index, None)
+        else:
+            pooled = self._pool_by_steps(x, edge_index, batch, edge_attr, dropout)
+        return self._observed(pooled) if self.training else pooled
+
+    def _pool_by_steps(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor | None, edge_attr: Tensor | None, dropout: float
+    ) -> Pooled:
+        fine = (edge_index, edge_attr)
         edge_index = edge_index.contiguous()  # once here, as most steps need it contiguous
         edge_score, x = self._score(x, edge_index, edge_attr, dropout, batch)
         coarse = self._coarsen(edge_score, x, edge_index, batch)
@@ -196,14 +200,17 @@ class ComponentPooling(EdgeScorer):
         else:
             x = ops.merge_all(x, edge_score, edge_index, coarse.counted, coarse.parts, self._per_member)
         coarse_attr = self._edge_attr(*fine, coarse, edge_score.dtype)
-        pooled = Pooled(x, coarse.edge_index, coarse.batch, coarse.parts.cluster, edge_score, coarse_attr, *fine)
-        return self._observed(pooled, num_nodes) if self.training else pooled
+        return Pooled(x, coarse.edge_index, coarse.batch, coarse.parts.cluster, edge_score, coarse_attr, *fine)
 
-    def _observed(self, pooled: Pooled, num_nodes: int) -> Pooled:
+    def _observed(self, pooled: Pooled) -> Pooled:
         """Warn once if the layer merges nothing, or everything, for many training steps: its scorer hardly learns."""
-        num_supernodes = pooled.x.size(0)
-        if not torch.compiler.is_compiling():
-            state = "nothing" if num_supernodes == num_nodes else "everything" if not pooled.edge_index.size(1) else ""
+        num_supernodes, num_coarse_edges = pooled.x.size(0), pooled.edge_index.size(1)
+        if self.random is None and not torch.compiler.is_compiling() and pooled.fine_edge_index.size(1):
+            merges_all = not num_coarse_edges
+            if self.self_loops and num_coarse_edges <= num_supernodes:  # perhaps nothing but self-loops
+                merges_all = torch.equal(*pooled.edge_index)
+            merges_nothing = num_supernodes == pooled.cluster.size(0)
+            state = "nothing" if merges_nothing else "everything" if merges_all else ""
             self._num_idle_steps = self._num_idle_steps + 1 if state and state == self._idle_state else 1
             self._idle_state = state
             if state and self._num_idle_steps == MAX_IDLE_STEPS and not self._has_warned:
@@ -324,7 +331,7 @@ class ComponentPooling(EdgeScorer):
 def component_pooling(settings: "NetworkSettings", in_channels: int) -> ComponentPooling:
     """The layer ``P`` of a network."""
     dropout = 0.0 if settings.scorer == "random" else settings.dropout
-    score = settings.score or default_score(settings.scorer)
+    score = None if settings.scorer == "random" else settings.score or default_score(settings.scorer)
     edge_settings = (score, settings.threshold, settings.weights, settings.symmetric, dropout)
     return ComponentPooling(
         in_channels,

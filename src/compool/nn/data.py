@@ -20,13 +20,13 @@ def pool_data(pool: _PoolingLayer, data: Data) -> Data:
     for name in ("x", "edge_index"):
         if data.get(name) is None:
             raise ValueError(f"data must have {name}, got {data}")
-    out = pool(data.x, data.edge_index, data.batch if isinstance(data, Batch) else None, data.get("edge_attr"))
+    out = pool(data.x, data.edge_index, data.get("batch"), data.get("edge_attr"))
     graph_attrs = {key: data[key] for key in data.keys() if _of_graphs(data, key)}  # noqa: SIM118
     new = {"x": out.x, "edge_index": out.edge_index}
     if out.edge_attr is not None:
         new["edge_attr"] = out.edge_attr
     if not isinstance(data, Batch):
-        return Data(**graph_attrs, **new)
+        return Data(**graph_attrs, **new, **({"batch": out.batch} if "batch" in data else {}))
 
     num_graphs = data.num_graphs
     ptr = _ptr(out.batch, num_graphs)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from compool import ops
+from compool.ops._checks import check_graph_ids
 
 
 class Fine(NamedTuple):
@@ -56,8 +57,8 @@ class Pooled(NamedTuple):
 
     @property
     def kept(self) -> float:
-        """The share of nodes kept, over all graphs."""
-        return self.x.size(0) / max(self.cluster.size(0), 1)
+        """The share of nodes kept, over all graphs; 1 if there are no nodes."""
+        return self.x.size(0) / self.cluster.size(0) if self.cluster.size(0) else 1.0
 
     def kept_per_graph(self, batch_size: int | None = None) -> Tensor:
         """The share of nodes kept in each graph [graphs]; 1 for a graph without nodes.
@@ -74,7 +75,7 @@ class Pooled(NamedTuple):
             (0.75, tensor([0.5000, 1.0000]))
         """
         nodes = self.batch.index_select(0, self.cluster)
-        batch_size = (int(nodes.max()) + 1 if nodes.numel() else 0) if batch_size is None else batch_size
+        batch_size = check_graph_ids(nodes, batch_size)
         supernodes, nodes = (torch.bincount(ids, minlength=batch_size) for ids in (self.batch, nodes))
         return torch.where(nodes > 0, supernodes / nodes.clamp(min=1), 1.0)
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from compool import ops
-from compool.ops._checks import check_graphs, check_range
+from compool.ops._checks import check_batch, check_edge_index, check_range
 
 
 class RandomScore(torch.nn.Module):
@@ -39,8 +39,9 @@ class RandomScore(torch.nn.Module):
         if batch is None:
             batch = torch.zeros(x.size(0), dtype=torch.long, device=x.device)
         if not torch.compiler.is_compiling():
+            check_edge_index(edge_index)
             check_range(edge_index, x.size(0))
-            check_graphs(batch, edge_index)
+            check_batch(batch, edge_index, x.size(0))
         batch = batch.contiguous()
         first, num_graphs = torch.searchsorted(batch, batch), x.size(0)  # a graph has a node, or no edge
         graph = first.index_select(0, edge_index[0])

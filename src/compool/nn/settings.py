@@ -74,7 +74,7 @@ class NetworkSettings:
             if self.weights not in ("merged", "all"):
                 raise ValueError(f"weights must be 'merged' or 'all', got {self.weights!r}")
             check_budget(self.threshold, self.quantile, self.merge_ratio, None, "merge_ratio")
-            check_scorer(self.scorer, self.reduce)
+            check_scorer(self.scorer, self.reduce, self.score)
             check_order(self.merge_order, self.merge_ratio, self.scorer, ("merge_order", "merge_ratio"))
             has_budget = self.quantile is not None or self.merge_ratio is not None
             check_reduce(self.reduce, self.weights, score, self.threshold, has_budget)

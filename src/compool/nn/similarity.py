@@ -16,8 +16,8 @@ class Similarity(torch.nn.Module):
     :math:`m_c` is the mean over edges of the squared differences in channel :math:`c`, and :math:`s` is the standard
     deviation of :math:`d` over edges. So the term has mean 0 and standard deviation 1 over edges, whatever the scale of
     each channel, and only the learned logits :math:`l` decide which channels matter. Both statistics are running
-    statistics without gradients, updated in training. Training and evaluation compute the same function, and a graph's
-    scores do not depend on the rest of its batch.
+    statistics without gradients; in training, each batch updates them before it is scored. Training and evaluation
+    compute the same function of them, so in evaluation, a graph's scores do not depend on the rest of its batch.
 
     The term weights channels one by one, so it only helps where single channels carry meaning: a rotation of the
     features mixes them.

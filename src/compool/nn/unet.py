@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn import GCNConv
 
+from compool.nn._settings import check_dropout
 from compool.nn.component_pooling import ComponentPooling
 from compool.nn.pooled import Pooled
 from compool.ops._checks import check_inputs
@@ -49,10 +50,9 @@ class ComponentUNet(torch.nn.Module):
         **pooling: Any,
     ) -> None:
         super().__init__()
-        if depth < 1:
-            raise ValueError(f"depth must be at least 1, got {depth}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, got {dropout}")
+        if not isinstance(depth, int) or depth < 1:
+            raise ValueError(f"depth must be a whole number, at least 1; got {depth!r}")
+        check_dropout(dropout)
         if skip not in ("sum", "cat"):
             raise ValueError(f"skip must be 'sum' or 'cat', got {skip!r}")
         if "edge_dim" in pooling:
@@ -83,10 +83,10 @@ class ComponentUNet(torch.nn.Module):
             levels.append((x, pooled))
             edge_index, batch = pooled.edge_index, pooled.batch
             x = self._convolve(conv, pooled.x, edge_index)
-        for conv, (before, pooled) in zip(self.up, reversed(levels), strict=True):
+        for level, (conv, (before, pooled)) in enumerate(zip(self.up, reversed(levels), strict=True), 1):
             fine = pooled.restore(x)
             x = before + fine.x if self.skip == "sum" else torch.cat([before, fine.x], dim=1)
-            x = conv(x, fine.edge_index) if conv is self.up[-1] else self._convolve(conv, x, fine.edge_index)
+            x = conv(x, fine.edge_index) if level == self.depth else self._convolve(conv, x, fine.edge_index)
         return x
 
     def _convolve(self, conv: torch.nn.Module, x: Tensor, edge_index: Tensor) -> Tensor:

@@ -5,6 +5,8 @@ allowed.
 import torch
 from torch import Tensor
 
+from compool.ops._dispatch import is_transformed
+
 
 def check_edge_index(edge_index: Tensor) -> None:
     """Require `edge_index` to be integers [2, E]."""
@@ -169,7 +171,7 @@ def check_graphs(batch: Tensor | None, edge_index: Tensor) -> None:
 
 def first_crossing(batch: Tensor, edge_index: Tensor) -> int:
     """The position of the first edge that joins two graphs, or −1 if none does."""
-    if batch.device.type == "cpu":
+    if batch.device.type == "cpu" and not is_transformed():
         from compool.ops._cpu.loops import first_crossing as loop  # numba is for CPUs
 
         return int(loop(batch.contiguous().numpy(), *edge_index.contiguous().numpy()))

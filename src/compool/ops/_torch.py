@@ -2,6 +2,7 @@
 precision accumulate in float32.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -93,8 +94,17 @@ def connect(edge_index: Tensor, cluster: Tensor, num_clusters: int, self_loops: 
 
 
 def coarsen(
-    edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None, self_loops: bool
+    select: Callable[..., tuple[Tensor, Tensor]],
+    components: Callable[..., tuple[Tensor, Tensor, Tensor]],
+    connect: Callable[..., Tensor],
+    edge_score: Tensor,
+    edge_index: Tensor,
+    num_nodes: int,
+    threshold: float,
+    batch: Tensor | None,
+    self_loops: bool,
 ) -> tuple[Tensor, ...]:
+    """Three steps in one, by the kernels of each."""
     merged, counted = select(edge_score, edge_index, num_nodes, threshold, batch)
     cluster, first, alone = components(edge_index, merged, num_nodes)
     edges = connect(edge_index, cluster, first.size(0), self_loops, False)
@@ -179,7 +189,7 @@ KERNELS = Kernels(
     select=select,
     components=components,
     connect=connect,
-    coarsen=coarsen,
+    coarsen=partial(coarsen, select, components, connect),
     row_sum=row_sum,
     row_sum_backward=row_sum_backward,
     top=top,

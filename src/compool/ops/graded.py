@@ -5,7 +5,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from compool.ops._dispatch import operator
+from compool.ops import _torch_graded
+from compool.ops._dispatch import is_transformed, operator
 from compool.ops.components import Components
 from compool.ops.forest import forest
 
@@ -70,6 +71,8 @@ def tree_shares(grade: Tensor, edge_index: Tensor, num_nodes: int, tree_ptr: Ten
             processes trees in parallel; without `tree_ptr`, the CPU processes all.
     """
     children, size = _merge_tree(edge_index, num_nodes, tree_ptr)
+    if is_transformed():
+        return _torch_graded.graded_share(grade, children, size, tree_ptr, 1.0)
     return cast(Tensor, _Share.apply(grade, children, size, tree_ptr, 1.0))
 
 

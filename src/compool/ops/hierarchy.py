@@ -39,7 +39,8 @@ class Hierarchy(NamedTuple):
         """
         if math.isnan(threshold):
             raise ValueError("threshold must not be NaN")
-        return components(self.edge_index, self.score.detach() > threshold, self.num_nodes).cluster
+        score = self.score.detach() if self.score.is_floating_point() else self.score.double()
+        return components(self.edge_index, score > float(threshold), self.num_nodes).cluster
 
     def at_ratio(self, ratio: float) -> Tensor:
         r"""The supernode of each node [N] if edges merge as in :func:`~compool.ops.select_ratio`: each graph of n nodes
@@ -88,7 +89,7 @@ class Hierarchy(NamedTuple):
         """
         from compool.ops._cpu.forest_loops import merges as loop  # imports numba, which takes a while
 
-        pairs = torch.empty(2, self.edges.size(0), dtype=torch.long)
+        pairs = torch.empty(2, self.edges.size(0), dtype=torch.long, device="cpu")
         loop(*self.edge_index.cpu().numpy(), np.arange(self.num_nodes), *pairs.numpy())
         return pairs
 
@@ -151,7 +152,7 @@ class Hierarchy(NamedTuple):
         from compool.ops._cpu.forest_loops import persistence as loop  # imports numba, which takes a while
 
         parent, founder = np.arange(self.num_nodes), np.arange(self.num_nodes)
-        pairs = torch.full((2, self.num_nodes), -1)
+        pairs = torch.full((2, self.num_nodes), -1, device="cpu")
         loop(*self.edge_index.cpu().numpy(), parent, founder, *pairs.numpy())
         score = self.score if self.score.is_floating_point() else self.score.double()
         return torch.cat([score, score.new_full((1,), -math.inf)])[pairs.t().to(score.device)]
@@ -182,7 +183,7 @@ def hierarchy(
     check_edge_weight(score, edge_index, "score")
     if bool(score.isnan().any()):
         raise nan_weight(score, "score")
-    if batch is not None and num_nodes is None:
+    if isinstance(batch, Tensor) and batch.dim() == 1 and num_nodes is None:
         num_nodes = batch.size(0)
     num_nodes = check_num_nodes(num_nodes, edge_index)
     edges = spanning_forest(edge_index, score, num_nodes)

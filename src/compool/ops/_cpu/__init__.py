@@ -12,7 +12,6 @@ from compool.ops._cpu.graded import graded_share, graded_share_backward, merge_t
 from compool.ops._cpu.pool import pool, pool_backward
 from compool.ops._cpu.similarity import edge_distance, edge_distance_backward, edge_moments
 from compool.ops._cpu.steps import (
-    coarsen,
     components,
     connect,
     contract,
@@ -35,7 +34,7 @@ KERNELS = _torch.KERNELS._replace(
     select=select,
     components=components,
     connect=connect,
-    coarsen=coarsen,
+    coarsen=partial(_torch.coarsen, select, components, connect),
     row_sum=row_sum,
     row_sum_backward=row_sum_backward,
     top=top,

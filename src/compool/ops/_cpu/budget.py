@@ -46,7 +46,7 @@ def ratio(
 
 
 def capped_forest(edge_score: Tensor, edge_index: Tensor, candidate: Tensor, num_nodes: int, max_size: int) -> Tensor:
-    accepted = torch.zeros(edge_score.numel(), dtype=torch.bool)
+    accepted = edge_score.new_zeros(edge_score.numel(), dtype=torch.bool)
     parent, size = np.arange(num_nodes), np.ones(num_nodes, np.int64)
     args = (descending(edge_score), *ends_of(edge_index), candidate.contiguous().numpy())
     loops.kruskal(*args, max_size, parent, size, accepted.numpy())

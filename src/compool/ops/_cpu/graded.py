@@ -11,8 +11,8 @@ from compool.ops._torch_graded import num_merges
 
 def merge_tree(edge_index: Tensor, num_nodes: int, tree_ptr: Tensor | None) -> tuple[Tensor, Tensor]:
     source, target = ends_of(edge_index)
-    count, children = num_merges(source.size, tree_ptr), torch.zeros(2, source.size, dtype=torch.long)
-    size = torch.ones(num_nodes + source.size, dtype=torch.long)
+    count, children = num_merges(source.size, tree_ptr), edge_index.new_zeros(2, source.size, dtype=torch.long)
+    size = edge_index.new_ones(num_nodes + source.size, dtype=torch.long)
     given = (source[:count], target[:count], np.arange(num_nodes), np.arange(num_nodes))
     _merge_tree(*given, *children.numpy(), size.numpy())
     return children, size
@@ -28,7 +28,7 @@ def graded_share(grade: Tensor, children: Tensor, size: Tensor, tree_ptr: Tensor
 
 def graded_share_backward(grad: Tensor, children: Tensor, size: Tensor, tree_ptr: Tensor | None) -> Tensor:
     count = num_merges(children.size(1), tree_ptr)
-    total, grad_grade = np.empty(grad.size(0) + count), torch.zeros(children.size(1), dtype=grad.dtype)
+    total, grad_grade = np.empty(grad.size(0) + count), grad.new_zeros(children.size(1))
     given = (grad.contiguous().numpy(), *children.numpy()[:, :count], size.numpy(), total, grad_grade.numpy())
     _share_backward(*given)
     return grad_grade

@@ -37,7 +37,7 @@ def pool(
     edge_score = activate_(edge_score if term is None else edge_score.add_(term), activation)
 
     # Eq. 2: the counted edges with S_ij > t; with a ratio, t depends on the graph
-    counted, merged = np.empty(num_edges, np.bool_), torch.empty(num_edges, dtype=torch.bool)
+    counted, merged = np.empty(num_edges, np.bool_), edge_index.new_empty(num_edges, dtype=torch.bool)
     if not loops.distinct_sorted(source, target, counted):
         order, start, seen = np.empty(num_edges, np.int64), np.zeros(num_nodes + 1, np.int64), np.zeros(num_nodes, int)
         loops.distinct(source, target, start, order, seen, counted)
@@ -47,9 +47,9 @@ def pool(
 
     # Their connected components
     if ratio is None:
-        cluster, first = torch.empty(2, num_nodes, dtype=torch.long)
+        cluster, first = edge_index.new_empty(2, num_nodes, dtype=torch.long)
         parent = np.empty(num_nodes, np.int32 if num_nodes < 2**31 else np.int64)
-        alone = torch.empty(num_nodes, dtype=torch.bool)
+        alone = edge_index.new_empty(num_nodes, dtype=torch.bool)
         members = (parent, cluster.numpy(), first.numpy(), alone.numpy())
         first = first[: loops.components(source, target, merged.numpy(), *members)]
     else:
@@ -59,7 +59,7 @@ def pool(
     graph = torch.zeros_like(first) if batch is None else batch.index_select(0, first)
 
     # Eq. 3 and 4: x'_k = Σ w_i x_i over the members i of k, with w_i = Σ S_ij over merged edges
-    weight = torch.zeros(num_nodes, dtype=halves.dtype)
+    weight = halves.new_zeros(num_nodes)
     out = empty_like(rows, num_clusters)
     args = (rows.numpy(), score, source, merged.numpy(), cluster.numpy(), first.numpy(), alone.numpy())
     loops.merge(*args, weight.numpy(), out.numpy())

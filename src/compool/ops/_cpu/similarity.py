@@ -40,7 +40,7 @@ def edge_moments(x: Tensor, edge_index: Tensor, counted: Tensor, group: Tensor |
     check_range(edge_index, x.size(0))
     rows, ends = ready(x), ends_of(edge_index)
     _, reverse = _reversed(*ends, x.size(0))
-    sums, num_counted = rows.new_zeros(num_groups, x.size(1)), torch.zeros(num_groups, dtype=torch.long)
+    sums, num_counted = rows.new_zeros(num_groups, x.size(1)), rows.new_zeros(num_groups, dtype=torch.long)
     given = (rows.numpy(), *ends, reverse, counted.contiguous().numpy(), _groups(x, group))
     _moments(*given, sums.numpy(), num_counted.numpy())
     return sums / num_counted.clamp(min=1).unsqueeze(1)

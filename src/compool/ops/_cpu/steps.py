@@ -41,8 +41,9 @@ def sum_ends(values: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
 def select(
     edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None
 ) -> tuple[Tensor, Tensor]:
+    check_range(edge_index, num_nodes)
     check_graphs(batch, edge_index)
-    counted = torch.empty(edge_index.size(1), dtype=torch.bool)
+    counted = edge_index.new_empty(edge_index.size(1), dtype=torch.bool)
     merged = torch.empty_like(counted)
     source, target = ends_of(edge_index)
     if not loops.distinct_sorted(source, target, counted.numpy()):
@@ -56,8 +57,8 @@ def select(
 
 
 def components(edge_index: Tensor, merged: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
-    cluster, first = torch.empty(2, num_nodes, dtype=torch.long)
-    alone = torch.empty(num_nodes, dtype=torch.bool)
+    cluster, first = edge_index.new_empty(2, num_nodes, dtype=torch.long)
+    alone = edge_index.new_empty(num_nodes, dtype=torch.bool)
     parent = np.empty(num_nodes, np.int32 if num_nodes < 2**31 else np.int64)
     args = (merged.contiguous().numpy(), parent, cluster.numpy(), first.numpy(), alone.numpy())
     num_clusters = loops.components(*ends_of(edge_index), *args)
@@ -73,16 +74,6 @@ def connect(edge_index: Tensor, cluster: Tensor, num_clusters: int, self_loops: 
     out = edge_index.new_empty(2, total)
     loops.connect_fill(start, row, length, out.numpy())
     return out
-
-
-def coarsen(
-    edge_score: Tensor, edge_index: Tensor, num_nodes: int, threshold: float, batch: Tensor | None, self_loops: bool
-) -> tuple[Tensor, ...]:
-    merged, counted = select(edge_score, edge_index, num_nodes, threshold, batch)
-    cluster, first, alone = components(edge_index, merged, num_nodes)
-    edges = connect(edge_index, cluster, first.size(0), self_loops, False)
-    graph = torch.zeros_like(first) if batch is None else batch.index_select(0, first)
-    return merged, counted, cluster, first, alone, edges, graph
 
 
 def row_sum(
@@ -115,8 +106,8 @@ def row_sum_backward(
 def contract(edge_score: Tensor, edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
     check_range(edge_index, num_nodes)
     order = descending(edge_score.contiguous())
-    cluster, first = torch.full((num_nodes,), -1), torch.empty(num_nodes, dtype=torch.long)
-    chosen = torch.empty(num_nodes, dtype=torch.long)
+    cluster = edge_index.new_full((num_nodes,), -1, dtype=torch.long)
+    first, chosen = edge_index.new_empty(2, num_nodes, dtype=torch.long)
     args = (order, *ends_of(edge_index), cluster.numpy(), chosen.numpy(), first.numpy())
     num_contracted, num_clusters = loops.contract(*args)
     return cluster, chosen[:num_contracted].clone(), first[:num_clusters].clone()

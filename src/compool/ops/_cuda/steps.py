@@ -205,7 +205,8 @@ def coarsen(
     message = flags.tolist()  # the only synchronisation
     raise_flagged(message, edge_score, edge_index, num_nodes, batch)
     if message[kernels.UNSORTED.value] and _torch.distinct(edge_index, num_nodes) is not None:
-        return _torch.coarsen(edge_score, edge_index, num_nodes, threshold, batch, self_loops)  # drops repeated edges
+        # drops repeated edges
+        return _torch.KERNELS.coarsen(edge_score, edge_index, num_nodes, threshold, batch, self_loops)
     cluster, first, graph = numbered(parent, rank, message[kernels.NUMBER.value], batch)
     out = connected(keys, message, edge_index, cluster, first.numel(), self_loops)
     return merged, counted, cluster, first, alone, out, graph
