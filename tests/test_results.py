@@ -117,6 +117,18 @@ def test_what_the_gain_on_synthie_is_made_of(read: Reader) -> None:
     assert found == {"random-order": [78.4, 10.6, 0.002, -3.2, 0.24], "sum": [68.0, 0.2, 0.936, -13.6, 0.0]}
 
 
+def test_equal_scores_do_not_matter_on_msrc(read: Reader) -> None:
+    """docs/results-details.md: with tanh, edges have different scores; with hardtanh, most have the same."""
+    tanh, hardtanh = (
+        sorted(read(RESULTS / path), key=_replica)
+        for path in ("controls/MSRC_21-component-tanh.csv.gz", "runs/MSRC_21-component-learned.csv.gz")
+    )
+    assert [run.split_checksum for run in tanh] == [run.split_checksum for run in hardtanh]
+    assert {run.settings["score"] for run in tanh} == {"tanh"}
+    assert [round(100 * fmean(run.test or 0 for run in runs), 1) for runs in (tanh, hardtanh)] == [89.2, 89.2]
+    assert sum(one.test != other.test for one, other in zip(tanh, hardtanh, strict=True)) == 74
+
+
 def _replica(run: Run) -> int:
     return run.replica
 
