@@ -19,9 +19,10 @@ from compool.data import community_count, community_labels, split
 from compool.replicas.losses import Loss, balanced_weights
 from compool.report.class_tables import class_tables
 from compool.report.collection import collect
+from compool.report.tables import accuracy
 from compool.study.evaluation import details, metric_value, metric_values
 from compool.study.kept import best_run, kept_network
-from compool.study.metrics import METRICS
+from compool.study.metrics import METRICS, metric_of_runs
 from tests.study.blocks import interrupt, planned, small, told
 from tests.study.test_own_network import NET
 from tests.study.test_store import example
@@ -267,6 +268,23 @@ def test_lower_is_better_where_it_is(tmp_path: Path) -> None:
         best_run([failed])
     first = collect([example(0, metrics=metrics, epoch=2)], "first").rows[0].results["component"].runs[0]
     assert first.epoch == 1  # of validation 0.5 and 0.8, the lower
+
+
+def test_the_metric_of_runs_is_that_of_finished_ones() -> None:
+    """A report with another metric changes finished runs only."""
+    about = {"task": "regression", "chosen": "mae"}
+    finished = example(1, metrics=about | {part: {"mae": 2.0, "rmse": 3.0} for part in ("validation", "test")})
+    failed = example(0, status="failed", test=None, metrics=about)
+    (row,) = collect([failed, finished], metric="rmse").rows
+    assert row.metric == row.results["component"].metric == METRICS["rmse"]
+    assert row.results["component"].tests == [3.0]
+    assert metric_of_runs([failed]) == "mae"
+    at_once = replace(failed, metrics={}, settings={"metric": "roc_auc"})  # failed in the first epoch
+    assert metric_of_runs([at_once]) == "roc_auc"
+    assert accuracy(collect([at_once])).title == "Test metric"
+    assert metric_of_runs([replace(at_once, settings={"metric": "auto"}), finished]) == "mae"
+    (row,) = collect([replace(at_once, settings={}), replace(finished, method="gin")]).rows
+    assert row.metric == METRICS["mae"]
 
 
 @pytest.mark.usefixtures("few_graphs")
