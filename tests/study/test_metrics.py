@@ -279,11 +279,11 @@ def test_the_metric_of_runs_is_that_of_finished_ones() -> None:
     assert row.metric == row.results["component"].metric == METRICS["rmse"]
     assert row.results["component"].tests == [3.0]
     assert metric_of_runs([failed]) == "mae"
-    at_once = replace(failed, metrics={}, settings={"metric": "roc_auc"})  # failed in the first epoch
-    assert metric_of_runs([at_once]) == "roc_auc"
-    assert accuracy(collect([at_once])).title == "Test metric"
-    assert metric_of_runs([replace(at_once, settings={"metric": "auto"}), finished]) == "mae"
-    (row,) = collect([replace(at_once, settings={}), replace(finished, method="gin")]).rows
+    lost = replace(failed, metrics={}, settings={"metric": "roc_auc"})  # its worker was lost
+    assert metric_of_runs([lost]) == "roc_auc"
+    assert accuracy(collect([lost])).title == "Test metric"
+    assert metric_of_runs([replace(lost, settings={"metric": "auto"}), finished]) == "mae"
+    (row,) = collect([replace(lost, settings={}), replace(finished, method="gin")]).rows
     assert row.metric == METRICS["mae"]
 
 
@@ -293,6 +293,15 @@ def test_a_metric_that_is_never_defined_fails_the_run(tmp_path: Path, monkeypatc
     (one,) = study.train_block(study.Block(small(metric="roc_auc"), 0, (0,)))
     assert (one.status, one.test) == ("failed", None)
     assert one.reason == "its metric, roc_auc, is not defined on its validation graphs"
+
+
+def test_a_run_that_failed_at_once_has_the_metric_of_its_task() -> None:
+    recipe = study.recipe("component", "community-labels", epochs=1, hidden=4, lr=1e30, optimizer="adam")
+    (failed,) = study.train_block(study.Block(recipe, 0, (0,)), graphs=community_labels(60))
+    assert (failed.status, failed.epoch, failed.settings["metric"]) == ("failed", None, "auto")
+    assert failed.metrics == {"task": "multilabel", "chosen": "roc_auc"}
+    (row,) = collect([failed]).rows
+    assert row.metric == METRICS["roc_auc"]
 
 
 @pytest.mark.usefixtures("few_graphs")

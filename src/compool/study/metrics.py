@@ -87,8 +87,8 @@ def chosen_metric(metrics: Mapping[str, Any]) -> str:
 def metric_of_runs(runs: "Iterable[Run]") -> str:
     """The metric of runs with the same settings: that of finished runs, else of failed ones, else of the settings.
 
-    Failed runs come second because a report with another metric changes finished runs only; and a run that failed in
-    its first epoch has no metrics.
+    Failed runs come second because a report with another metric changes finished runs only; and a run whose worker was
+    lost has no metrics.
 
     Example:
         >>> metric_of_runs([])

@@ -124,7 +124,8 @@ def _run_of(
     reason = "its loss, logits or weights were NaN or infinite" if trained.failed[index] else ""
     if not reason and epoch < 1:
         reason = f"its metric, {metric}, is not defined on its validation graphs"
-    best: dict[str, Any] = {"metrics": {}, "test": None, "validation": None, "epoch": None, "kept": []}
+    best: dict[str, Any] = {"test": None, "validation": None, "epoch": None, "kept": []}
+    best["metrics"] = {"task": graphs.task, "chosen": metric}
     if epoch > 0:
         best = {
             "metrics": _metrics(trained, index, split, graphs, metric),
