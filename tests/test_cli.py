@@ -257,9 +257,18 @@ def test_lists_of_runs_tell_recipes_apart_in_80_columns(tmp_path: Path) -> None:
     assert "".join(line[start:end] for line in lines[2:]).replace(" ", "") == "".join(sorted(names)).replace(" ", "")
 
 
+def test_lists_of_runs_do_not_count_failed_ones(tmp_path: Path) -> None:
+    failed = example(2, status="failed", test=0.25, kept=[0.0])
+    Store(tmp_path / "study.sqlite").add([example(0, test=0.5), example(1, test=0.7), failed])
+    result = run.invoke(app, ["runs", "--store", str(tmp_path / "study.sqlite")], env={"COLUMNS": "80"})
+    line = result.stdout.strip().splitlines()[-1]
+    assert " ".join(line.split()) == "NCI1 component fast 2, 1 failed 60.0 ± 14.1 50 4"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["runs", "--csv", "--json"], "compool: give --json or --csv, not both"),
         (
             ["run", "--method", "magic"],
             "compool: method must be one of component, edgepool, gin, none, topk, sag, edge, random, or FILE.py:CLASS",

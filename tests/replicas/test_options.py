@@ -160,3 +160,31 @@ def test_stopped_trainings_resume() -> None:
     for name in ("epoch", "validation", "test", "improved"):
         assert torch.equal(getattr(again, name), getattr(whole, name))
     assert torch.equal(torch.stack(again.curves.loss).nan_to_num(), torch.stack(whole.curves.loss).nan_to_num())
+
+
+def test_a_replica_that_has_stopped_cannot_fail() -> None:
+    """Its weights would overflow later, while other replicas still improve."""
+    single = networks(symmetric=True, readout="sum")
+    splits, keys = [split(GRAPHS, replica) for replica in range(2)], torch.tensor([3, 4])
+    splits[0] = splits[0]._replace(train=splits[0].train[:20])  # later steps then have no graph of any replica
+    diverging = {"lr": torch.tensor([1e-5, 0.1]), "weight_decay": torch.tensor([0.0, 50.0]), "schedule": "constant"}
+
+    def score(logits: torch.Tensor, y: torch.Tensor) -> float:
+        return -float(F.cross_entropy(logits, y))
+
+    endless = train(replicas.stack(single), ON_CPU, splits, keys, settings(score=score, **diverging))
+    assert endless.failed.tolist() == [False, True]
+    options = settings(score=score, patience=2, **diverging)
+    stopped = train(replicas.stack(single), ON_CPU, splits, keys, options)
+    assert [num_epochs(stopped, replica, 2) for replica in range(2)] == [30, 3]
+    assert stopped.failed.tolist() == [False, False]
+
+
+def test_dropout_does_not_depend_on_the_split_sizes_of_others() -> None:
+    single = networks(dropout=0.5)
+    splits, keys = [split(GRAPHS, replica) for replica in range(2)], torch.tensor([3, 4])
+    splits[0] = splits[0]._replace(train=splits[0].train[:20])  # two steps per epoch, the other replica has three
+    together = train(replicas.stack(single), ON_CPU, splits, keys, settings(epochs=3))
+    options = settings(epochs=3, lr=settings().lr[:1], weight_decay=torch.zeros(1))
+    alone = train(replicas.stack(single[:1]), ON_CPU, splits[:1], keys[:1], options)
+    torch.testing.assert_close(torch.stack(together.curves.loss)[:, :1], torch.stack(alone.curves.loss))

@@ -125,6 +125,10 @@ def test_a_replica_that_breaks_is_stopped_and_the_others_go_on(name: str, how: f
         ours, theirs = (torch.stack(getattr(one.curves, curve))[:, others] for one in (found, whole))
         torch.testing.assert_close(ours, theirs)
     assert torch.stack(found.curves.loss)[:, 1].isnan().all()
+    if name != "GIN":
+        kept = torch.stack(found.curves.kept)
+        assert kept[:, 1].isnan().all()
+        assert kept[:, others].isfinite().all()
     assert int(found.epoch[1]) == -1
 
 

@@ -14,6 +14,7 @@ from compool.report.levels import centres, inspect_graph, layout
 from compool.study import Run, Store, recipe, train_block
 from compool.study.block import Block
 from compool.study.kept import find_run, recipe_of
+from compool.study.runs import decode_weights
 from tests.study.test_store import example
 
 
@@ -137,9 +138,10 @@ def few(monkeypatch: pytest.MonkeyPatch) -> data.GraphSet:
     return graphs
 
 
-def stored_study(path: Path, keep_weights: bool = True) -> tuple[Store, Run]:
+def stored_study(path: Path, keep_weights: bool = True, **changes: object) -> tuple[Store, Run]:
     """Three replicas of component pooling, and the best of them."""
-    store, settings = Store(path / "study.sqlite"), recipe("component", "communities", epochs=4, hidden=8)
+    settings = recipe("component", "communities", **{"epochs": 4, "hidden": 8} | changes)
+    store = Store(path / "study.sqlite")
     store.add(train_block(Block(settings, 0, (0, 1, 2), keep_weights=keep_weights)))
     run = find_run(store.path, "communities", "component")
     assert run.validation == max(one.validation or 0 for one in store.runs())
@@ -174,11 +176,11 @@ def test_where_weights_are_kept_nothing_is_trained(
 def test_a_run_trained_again_is_the_run(
     tmp_path: Path, few: data.GraphSet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Trained with others and stored, then again by itself up to the epoch that was picked: the accuracies agree."""
+    """Trained with others and stored, then again by itself: the accuracies agree."""
     store, run = stored_study(tmp_path, keep_weights=False)
     reasons: list[str] = []
     network, about = networks.network_of(run, store.path, few, None, reasons.append)
-    what = f"training communities component, replica {run.replica}, to epoch {run.epoch}: "
+    what = f"training communities component, replica {run.replica}: "
     assert reasons == [
         f"{what}{store.path} has no weights of this run: it was trained with --no-weights, or by an older version"
     ]
@@ -201,6 +203,18 @@ def test_a_run_trained_again_is_the_run(
         networks.inspect_trained("communities", 5, model=kept).levels[0].num_supernodes
         == shown.levels[0].num_supernodes
     )
+
+
+@pytest.mark.parametrize("schedule", ["halving", "cosine", "one_cycle"])
+def test_a_retrained_network_has_the_weights_of_the_run(schedule: str, tmp_path: Path, few: data.GraphSet) -> None:
+    """The learning rates of some schedules depend on the number of epochs."""
+    store = stored_study(tmp_path, schedule=schedule, epochs=6, lr=0.03, dropout=0.0)[0]
+    run = next(one for one in store.runs() if one.epoch is not None and one.epoch < 6)
+    network, test = networks.retrain(run, few, None)
+    assert test == f"{run.test:.1%}"
+    kept = decode_weights(store.weights(run))
+    torch.testing.assert_close(dict(network.state_dict()), kept, rtol=1e-3, atol=1e-3)
+    assert networks.retrain(replace(run, epoch=6), few, None)[1] == f"{run.test:.1%} at epoch {run.epoch}"
 
 
 def test_damaged_weights_are_trained_again(

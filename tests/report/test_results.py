@@ -284,6 +284,14 @@ def test_a_metric_that_the_task_does_not_have() -> None:
     assert study.warnings == ("1 of 2 runs have no mae and are left out.",)
 
 
+def test_a_metric_that_is_not_defined_is_not_missing() -> None:
+    about = {"task": "classification", "chosen": "accuracy", "validation": {"roc_auc": None}, "test": {"roc_auc": None}}
+    study = collect(runs("gin", [0.5, 0.6], metrics=about), metric="roc_auc")
+    result = study.rows[0].results["gin"]
+    assert (result.undefined, result.tests) == (2, [])
+    assert study.warnings == ("NCI1, gin: the test ROC AUC of 2 of 2 runs is not defined; they are not counted.",)
+
+
 def test_another_epoch_may_count() -> None:
     curves = {
         "loss": [2.0, 1.0, 0.5, 0.4],

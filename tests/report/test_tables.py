@@ -94,6 +94,14 @@ def test_kept_nodes_and_seconds() -> None:
     assert texts(pooling(collect(made))) == [["NCI1", "component", "3", "1", "50 → 12", "3 of 9", "120", "10"]]
 
 
+def test_more_than_three_levels_of_kept_nodes() -> None:
+    shares = [0.9, 0.8, 0.7, 0.6]
+    table = pooling(collect([*runs("component", [0.8], kept=shares), *runs("gin", [0.8], kept=[])]))
+    records = list(csv.DictReader(io.StringIO(as_csv(table))))
+    kept = [[record[f"kept_percent_{level}"] for level in range(1, 5)] for record in records]
+    assert kept == [["90.0", "80.0", "70.0", "60.0"], [""] * 4]
+
+
 def test_sets_that_the_paper_has_not() -> None:
     assert "published: the paper's p-value" in p_values(collect(three())).note
     for table in tables(collect(three(dataset="own"))):

@@ -40,6 +40,9 @@ def damaged(path: Path, what: str) -> bytes:
         tensors["state.0"] = torch.zeros(1)  # as every other, by broadcasting
     elif what == "another type":
         tensors["state.0"] = tensors["state.0"].double()
+    elif what == "one step counter":  # as in older versions: for all replicas together
+        last = max((name for name in tensors if name.startswith("state.")), key=lambda name: int(name[6:]))
+        tensors[last] = tensors[last][0]
     elif what == "a short curve":
         tensors["curves.test"] = tensors["curves.test"][:-1]
     return save(tensors, notes if what != "no notes" else None)
@@ -48,6 +51,7 @@ def damaged(path: Path, what: str) -> bytes:
 @pytest.mark.parametrize(
     "what",
     ["cut", "empty", "no notes", "a tensor less", "a tensor more", "another shape", "another type", "a short curve"]
+    + ["one step counter"]
     + [f"{how} {name}" for how in ("no", "other") for name in ("origin", "members", "seconds", "epochs")],
 )
 def test_a_file_that_is_of_no_use(what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

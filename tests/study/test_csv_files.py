@@ -21,6 +21,7 @@ from tests.study.test_store import example as run
 
 def test_there_and_back(tmp_path: Path) -> None:
     runs = [run(0), replace(run(1), status="failed", test=None, epoch=None, validation=None, reason='"NaN", they said')]
+    runs[1].curves["kept"][1] = [None]  # it failed in the second epoch
     for name in ("runs.csv", "runs.csv.gz"):
         path = tmp_path / name
         with gzip.open(path, "wt", newline="") if name.endswith("gz") else path.open("w", newline="") as file:

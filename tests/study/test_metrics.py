@@ -19,9 +19,10 @@ from compool.data import community_count, community_labels, split
 from compool.replicas.losses import Loss, balanced_weights
 from compool.report.class_tables import class_tables
 from compool.report.collection import collect
+from compool.report.tables import accuracy
 from compool.study.evaluation import details, metric_value, metric_values
 from compool.study.kept import best_run, kept_network
-from compool.study.metrics import METRICS
+from compool.study.metrics import METRICS, metric_of_runs
 from tests.study.blocks import interrupt, planned, small, told
 from tests.study.test_own_network import NET
 from tests.study.test_store import example
@@ -269,12 +270,38 @@ def test_lower_is_better_where_it_is(tmp_path: Path) -> None:
     assert first.epoch == 1  # of validation 0.5 and 0.8, the lower
 
 
+def test_the_metric_of_runs_is_that_of_finished_ones() -> None:
+    """A report with another metric changes finished runs only."""
+    about = {"task": "regression", "chosen": "mae"}
+    finished = example(1, metrics=about | {part: {"mae": 2.0, "rmse": 3.0} for part in ("validation", "test")})
+    failed = example(0, status="failed", test=None, metrics=about)
+    (row,) = collect([failed, finished], metric="rmse").rows
+    assert row.metric == row.results["component"].metric == METRICS["rmse"]
+    assert row.results["component"].tests == [3.0]
+    assert metric_of_runs([failed]) == "mae"
+    lost = replace(failed, metrics={}, settings={"metric": "roc_auc"})  # its worker was lost
+    assert metric_of_runs([lost]) == "roc_auc"
+    assert accuracy(collect([lost])).title == "Test metric"
+    assert metric_of_runs([replace(lost, settings={"metric": "auto"}), finished]) == "mae"
+    (row,) = collect([replace(lost, settings={}), replace(finished, method="gin")]).rows
+    assert row.metric == METRICS["mae"]
+
+
 @pytest.mark.usefixtures("few_graphs")
 def test_a_metric_that_is_never_defined_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("compool.study.training.metric_value", lambda *_: NAN)
     (one,) = study.train_block(study.Block(small(metric="roc_auc"), 0, (0,)))
     assert (one.status, one.test) == ("failed", None)
     assert one.reason == "its metric, roc_auc, is not defined on its validation graphs"
+
+
+def test_a_run_that_failed_at_once_has_the_metric_of_its_task() -> None:
+    recipe = study.recipe("component", "community-labels", epochs=1, hidden=4, lr=1e30, optimizer="adam")
+    (failed,) = study.train_block(study.Block(recipe, 0, (0,)), graphs=community_labels(60))
+    assert (failed.status, failed.epoch, failed.settings["metric"]) == ("failed", None, "auto")
+    assert failed.metrics == {"task": "multilabel", "chosen": "roc_auc"}
+    (row,) = collect([failed]).rows
+    assert row.metric == METRICS["roc_auc"]
 
 
 @pytest.mark.usefixtures("few_graphs")

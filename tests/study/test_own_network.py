@@ -164,6 +164,25 @@ def test_settings_go_to_the_recipe_or_to_the_class(net: str) -> None:
     assert (plain.epochs, plain.halve, plain.batch) == (component.epochs, component.halve, component.batch)
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2024-01-01", "2024-01-01"),
+        ("07:30:00", "07:30:00"),
+        ("{a = 1}", "{a = 1}"),
+        ("[2024-01-01]", "[2024-01-01]"),
+        ("[1]", [1]),
+        ("'1'", "1"),
+        ("true", True),
+        ("1e3", 1000.0),
+    ],
+)
+def test_arguments_that_json_does_not_have_are_text(text: str, value: object, net: str) -> None:
+    (variant,) = study.variants(net, "communities", settings=[f"hidden={text}"])
+    assert json.loads(variant.arguments) == {"hidden": value}
+    assert variant.name == f"fast hidden={value}"
+
+
 def test_it_resumes_as_if_nothing_had_happened(net: str, tmp_path: Path, every_epoch: None) -> None:
     path, recipe = tmp_path / "study.sqlite", small(net, epochs=5, dropout=0.5)
     (block,) = planned(path, recipe, number=1)

@@ -90,6 +90,23 @@ def test_runs_of_several_recipes_have_no_mean(recipes: list[str], tests: list[fl
     assert console.file.getvalue() == f"NCI1 {expected}\n"
 
 
+def test_failed_runs_do_not_count() -> None:
+    failed = example(1, status="failed", test=0.25, reason="its loss was NaN")
+    console = Console(file=io.StringIO(), width=200)
+    Progress([BLOCK], console).finished([failed, example(0)])
+    assert "2 replicas stored, test accuracy 75.0%" in console.file.getvalue()
+    Progress([BLOCK], console).finished([replace(failed, settings={"metric": "roc_auc"})])
+    assert "replica 1 stored, no ROC AUC, 2 s, 1 failed" in console.file.getvalue()
+    nan = float("nan")
+    curves = Curves(
+        loss=[torch.tensor([nan, 0.5])], validation=[torch.tensor([nan, 0.75])], kept=[torch.tensor([[nan], [0.5]])]
+    )
+    shown = Console(file=io.StringIO(), force_terminal=True, width=160)
+    with Progress([BLOCK], shown) as progress:
+        progress.epoch(BLOCK, 5, curves)
+        assert progress.bar.tasks[0].description.endswith("loss 0.500, validation 75.0%, kept 50%")
+
+
 def test_a_failed_run_says_why() -> None:
     written = io.StringIO()
     failed = example(1, status="failed", test=None, reason="its loss was NaN")

@@ -134,6 +134,9 @@ def test_changes_and_files(tmp_path: Path) -> None:
         ({"patience": 10**20}, "patience must be a whole number from 0 to 1,000,000,000, got 100000000000000000000"),
         ({"epochs": 10**9 + 1}, "epochs must be a whole number from 1 to 1,000,000,000, got 1000000001"),
         ({"lr": 0}, "lr must be above"),
+        ({"lr": float("nan")}, "lr must be a finite number, got nan"),
+        ({"clip": float("inf")}, "clip must be a finite number, got inf"),
+        ({"threshold": -float("inf")}, "threshold must be a finite number, got -inf"),
     ],
 )
 def test_wrong_arguments(arguments: dict[str, object], message: str) -> None:

@@ -1,7 +1,10 @@
 """Random search, training options in recipes and commands, and the report of a sweep."""
 
+import json
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -11,8 +14,11 @@ from compool.cli import app
 from compool.report.collection import collect
 from compool.report.figures import figures
 from compool.report.page import report_page
+from compool.report.page_data import script_data
 from compool.report.sweeps import find_sweeps, responses, sweep_table
+from compool.report.write import write_report
 from compool.study import own_network
+from compool.study.kept import best_run
 from tests.browser import PROGRAM, Browser
 from tests.study.blocks import CPU, planned, small
 from tests.study.test_own_network import NET
@@ -118,7 +124,7 @@ def swept() -> list[study.Run]:
 
 def test_a_sweep_is_ranked_by_validation() -> None:
     reported, (component, gin) = find_sweeps(collect(swept()))
-    assert (component.keys, component.recipe, len(component.results)) == (("lr", "hidden"), "fast", 6)
+    assert (component.keys, component.recipe, len(component.results)) == (("lr", "hidden"), "fast epochs=3", 6)
     assert [point["settings"] for point in component.points[:2]] == [
         {"lr": 0.01, "hidden": 8},
         {"lr": 0.01, "hidden": 16},
@@ -137,9 +143,10 @@ def test_a_sweep_is_ranked_by_validation() -> None:
     assert [value for value, _ in means["lr"]] == [0.001, 0.01, 0.1]
     assert [mean for _, mean in means["lr"]] == pytest.approx([79.55, 89.55, 79.55])
     assert [mean for _, mean in means["hidden"]] == pytest.approx([250.15 / 3, 247.15 / 3])
-    assert f"sweep-NCI1-component-{'-and-'.join(component.keys)}" in [
-        name for name, _ in figures(reported, (component, gin))
-    ]
+    assert component.title == "NCI1, component (fast epochs=3), lr and hidden"
+    assert table.name == f"sweep-{component.title}"
+    names = [name for name, _ in figures(reported, (component, gin))]
+    assert "sweep-NCI1-component-fast-epochs-3-lr-and-hidden" in names
 
 
 def test_what_is_no_sweep_stays_as_it_is() -> None:
@@ -156,6 +163,70 @@ def test_lower_errors_rank_first() -> None:
     ]
     (sweep,) = find_sweeps(collect(runs))[1]
     assert [point["validation"] for point in sweep.points] == [1.0, 2.0, 3.0]
+
+
+def varied(*names: str, **columns: Any) -> list[study.Run]:
+    """A run of each recipe name, with the settings of the name."""
+    recipes = [(name, dict(part.split("=") for part in name.split()[1:])) for name in names]
+    return [example(0, recipe=name, recipe_checksum=name, settings=settings, **columns) for name, settings in recipes]
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "shown"),
+    [
+        ("limit", [None, 0.2, 0.1], [0.1, 0.2, "none"]),
+        ("sizes", [[2], [1], [2, 3]], ["[1]", "[2, 3]", "[2]"]),
+        ("jump", [True, False, 1], [1, "False", "True"]),
+        ("scale", [math.inf, 1.0, "a"], [1.0, "a", "inf"]),
+    ],
+)
+def test_values_that_are_not_numbers_are_shown_as_text(key: str, values: list[Any], shown: list[Any]) -> None:
+    runs = [
+        example(0, recipe=f"fast {key}={value}", recipe_checksum=str(value), settings=settings)
+        for value in values
+        for settings in [{"own_network": "a.py:Net", "arguments": json.dumps({key: value})}]
+    ]
+    reported, (sweep,) = find_sweeps(collect(runs))
+    assert [value for value, _ in responses(sweep)[key]] == shown
+    assert {cell.text for row in sweep_table(sweep).rows for cell in row[1:2]} == set(map(str, shown))
+    assert f"sweep-NCI1-component-{key}" in dict(figures(reported, [sweep]))
+    assert "Infinity" not in script_data(reported, [], [sweep])
+
+
+def test_runs_of_different_metrics_are_not_ranked_together(tmp_path: Path) -> None:
+    about = {"task": "regression", "test": {}}
+    mae = [{"chosen": "mae", "validation": {"mae": value, "rmse": 9.0}} for value in (2.0, 1.0)]
+    rmse = [{"chosen": "rmse", "validation": {"mae": value, "rmse": 0.5}} for value in (4.0, 3.0)]
+    runs = [
+        replace(run, validation=metrics["validation"][metrics["chosen"]], metrics=about | metrics)
+        for metrics in (*mae, *rmse)
+        for run in varied(f"fast lr={metrics['validation']['mae']} metric={metrics['chosen']}")
+    ]
+    reported, sweeps = find_sweeps(collect(runs[1:3]))
+    assert sweeps == ()
+    assert [row.title for row in reported.rows] == ["NCI1 (fast lr=1.0 metric=mae)", "NCI1 (fast lr=4.0 metric=rmse)"]
+    sweeps = find_sweeps(collect(runs))[1]
+    assert [sweep.title for sweep in sweeps] == [
+        f"NCI1, component (fast metric={metric}), lr" for metric in ("mae", "rmse")
+    ]
+    assert [sweep.points[0]["settings"]["lr"] for sweep in sweeps] == ["1.0", "3.0"]
+    assert best_run(runs) == runs[1]  # by the metric of the first, of which all runs have a value
+    assert best_run(runs[::-1]).metrics["chosen"] == "rmse"
+    unknown = replace(runs[2], metrics={"chosen": "rmse", "task": "regression"})
+    assert best_run([runs[0], unknown]) == runs[0]
+
+
+def test_sweeps_with_the_same_varied_settings_have_their_own_files(tmp_path: Path) -> None:
+    store = study.Store(tmp_path / "study.sqlite")
+    store.add(varied("fast lr=1 epochs=1", "fast lr=2 epochs=1"))
+    store.add(varied("fast lr=3 hidden=8 epochs=1", "fast lr=4 hidden=8 epochs=1"))
+    long = "x" * 80
+    store.add(varied(*(f"{long} lr={lr} {key}=1" for lr in (1, 2) for key in ("halve", "batch"))))
+    folder = write_report(store.path)[1].parent
+    expected = [f"sweep-NCI1-component-fast-{name}epochs-1-lr" for name in ("", "hidden-8-")]
+    expected += [f"sweep-NCI1-component-{long}"[:80] + number for number in ("", "-2")]
+    for part, ending in (("tables", "csv"), ("figures", "pdf")):
+        assert sorted(path.stem for path in (folder / part).glob(f"sweep-*.{ending}")) == sorted(expected)
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="needs Chromium (Debian: apt-get install chromium)")

@@ -27,6 +27,8 @@ def list_runs(
     from compool.study.runs import COLUMNS, describe_run
     from compool.study.store import Store
 
+    if as_json and as_csv:
+        raise stop("give --json or --csv, not both")
     if not store.exists():
         raise stop(f"--store {store} does not exist; `compool run` creates it")
     runs = list(Store(store).runs(curves=curves))

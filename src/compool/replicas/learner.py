@@ -63,7 +63,8 @@ class Learner:
         self.failed = torch.zeros(keys.size(0), dtype=torch.bool, device=keys.device)
         self.loss = torch.zeros(keys.size(0), device=keys.device)
         """The sum of the losses of the graphs seen in this epoch [R]."""
-        self.steps = torch.zeros((), dtype=torch.long, device=keys.device)
+        self.steps = torch.zeros_like(keys)
+        """The number of steps of each replica [R]."""
 
     @property
     def state(self) -> list[Tensor]:
@@ -96,7 +97,7 @@ class Learner:
         if padding or bool(self.failed.any()):
             self.adam.silence(self.failed)
         self.loss += torch.nan_to_num(losses.float()) * num_graphs
-        self.steps += 1
+        self.steps += num_graphs > 0
 
     @torch.no_grad()
     def evaluate(self, ids: Tensor, padding: Padding | None = None) -> Evaluation:

@@ -66,7 +66,7 @@ def record_epoch(
     rows = {"loss": loss, "validation": metric, "validation_loss": validation.loss, "test": test.metric}
     for name, values in rows.items():
         getattr(best.curves, name).append(values.masked_fill(failed, torch.nan).cpu())
-    best.curves.kept.append(validation.kept.cpu())
+    best.curves.kept.append(validation.kept.masked_fill(failed.unsqueeze(1), torch.nan).cpu())
     improved = (metric > best.validation if higher else metric < best.validation) & ~failed
     better = (improved | (metric == best.validation)) & ~failed
     best.improved = torch.where(improved, float(epoch), best.improved)

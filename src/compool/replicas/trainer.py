@@ -156,10 +156,12 @@ def train_learner(
             if any(captured.after for captured in captured_steps)
             else []
         )
+        # A stopped replica takes no more steps: it could still fail, although its result is final
+        ordered = _ordered(train_ids, keys, epoch, settings).masked_fill(stopped.unsqueeze(1), -1)
         while True:  # repeats an epoch if the capacity did not suffice
             for captured in captured_steps:
                 captured.needed.zero_()
-            for ids in _ordered(train_ids, keys, epoch, settings).split(settings.batch, dim=1):
+            for ids in ordered.split(settings.batch, dim=1):
                 step(ids)
             measured = [evaluate_all(evaluate, ids, size) for ids in held_out]
             sufficient = [captured.check_capacity() for captured in captured_steps]

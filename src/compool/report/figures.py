@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from compool.report.line_figures import box_plot, difference_plot, kept_strips, parameter_bars
-from compool.report.plotting import COLUMN, STYLE, canvas, colour_of, file_name, label, line_style
+from compool.report.plotting import COLUMN, STYLE, canvas, colour_of, file_name, file_names, label, line_style
 from compool.report.ranks import critical_difference, rank_study
 from compool.report.results import OURS, Row, Study
 from compool.report.sweeps import Sweep, responses
@@ -41,18 +41,13 @@ def figures(study: Study, sweeps: Sequence[Sweep] = ()) -> "Iterator[tuple[str, 
         study = study.compared
         if study.rows:
             yield "parameters", parameter_bars(study)
-        names: set[str] = set()
-        for position, row in enumerate(study.rows, 1):
-            if any(result.curves for result in row.results.values()):
-                name = (
-                    file_name(row.title) if file_name(row.title) not in names else f"{file_name(row.title)}-{position}"
-                )
-                names.add(name)
-                yield f"curves-{name}", training_curves(study, row)
+        drawn = [row for row in study.rows if any(result.curves for result in row.results.values())]
+        for name, row in zip(file_names(row.title for row in drawn), drawn, strict=True):
+            yield f"curves-{name}", training_curves(study, row)
         if any("kept" in name for row in study.rows for result in row.results.values() for name in result.curves):
             yield "kept-nodes", kept_nodes(study)
-        for sweep in sweeps:
-            yield file_name(f"sweep-{sweep.title}"), response_plot(sweep)
+        for name, sweep in zip(file_names(f"sweep-{sweep.title}" for sweep in sweeps), sweeps, strict=True):
+            yield name, response_plot(sweep)
         for recipe in study.recipes:
             ranked_methods = rank_study(study, recipe)
             if ranked_methods is not None:
@@ -67,7 +62,8 @@ def response_plot(sweep: Sweep) -> "Figure":
     colour = colour_of(sweep.method)
     for axes, (key, means) in zip(np.ravel(panels), responses(sweep).items(), strict=True):
         values = [value for value, _ in means]
-        is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        numbers = [value for value in values if not isinstance(value, str)]
+        is_number = len(numbers) == len(values)
         position = {value: value if is_number else index for index, value in enumerate(values)}
         x = [position[point["settings"][key]] for point in sweep.points]
         y = [point["validation"] for point in sweep.points]
@@ -75,7 +71,7 @@ def response_plot(sweep: Sweep) -> "Figure":
         if len(values) < len(sweep.points):  # a grid: the mean over the other settings
             axes.plot([position[value] for value in values], [mean for _, mean in means], "-", color=colour)
         axes.plot(x[:1], y[:1], "*", color="black", markersize=8)
-        if is_number and min(values) > 0 and max(values) >= 20 * min(values):
+        if is_number and min(numbers) > 0 and max(numbers) >= 20 * min(numbers):
             axes.set_xscale("log")
         elif not is_number:
             axes.set_xticks(range(len(values)), [label(str(value)) for value in values])

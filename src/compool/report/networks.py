@@ -2,9 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -110,7 +108,8 @@ def _formatted(run: Run, value: float | None) -> str:
 def model_path(store: Path, run: Run) -> Path:
     """The file of a run's retrained network, beside the store."""
     checksums = "-".join(filter(None, (run.recipe_checksum, run.data_checksum, run.splits_checksum)))
-    name = f"{run.method}-{checksums}-{run.seed}-{run.replica}.safetensors"
+    # "best": files without it, of older versions, may hold a network of another learning rate schedule
+    name = f"{run.method}-{checksums}-{run.seed}-{run.replica}-best.safetensors"
     return store.with_name(f"{store.stem}-models") / name
 
 
@@ -154,7 +153,7 @@ def network_of(
         except ValueError as error:
             _log.warning("%s", error)
             reason = f"{path} cannot be read"
-    on_training(f"training {run.dataset} {run.method}, replica {run.replica}, to epoch {run.epoch}: {reason}")
+    on_training(f"training {run.dataset} {run.method}, replica {run.replica}: {reason}")
     network, test = retrain(run, graphs, folder, on_epoch)
     path.parent.mkdir(parents=True, exist_ok=True)
     nn.save_network(network, path, dataset=run.dataset, recipe=run.recipe, replica=str(run.replica), test=test)
@@ -184,14 +183,15 @@ def require_same_data(run: Run, graphs: data.GraphSet) -> None:
 def retrain(
     run: Run, graphs: data.GraphSet, folder: Path | None, on_epoch: OnEpoch | None = None
 ) -> tuple[torch.nn.Module, str]:
-    """Retrain a run up to the epoch of its best validation metric. Returns the network and its test result.
+    """Retrain a run. Returns its network at the epoch of the best validation metric, and its test result.
 
-    Split, initial weights, orders and dropout are those of the run. In blocks of other sizes, sums are rounded
-    differently, so that the network is not bitwise equal; its accuracy shows how close it is.
+    Split, initial weights, orders and dropout are those of the run. All epochs are trained: the learning rates of some
+    schedules depend on their number. In blocks of other sizes, sums are rounded differently, so that the network is not
+    bitwise equal; its accuracy, and its epoch if it is another one, show how close it is.
     """
     if run.epoch is None:
         raise ValueError(f"replica {run.replica} of {run.dataset} {run.method} failed and has no network to show")
-    kept: list[Any] = []
-    recipe = replace(recipe_of(run), epochs=run.epoch)
-    (retrained,) = training.train_block(Block(recipe, run.seed, (run.replica,), folder), on_epoch, graphs, kept.append)
-    return kept[0].single(0), _formatted(run, retrained.curves["test"][-1])
+    block = Block(recipe_of(run), run.seed, (run.replica,), folder)
+    retrained = best_run(training.train_block(block, on_epoch, graphs))
+    test = _formatted(run, retrained.test) + ("" if retrained.epoch == run.epoch else f" at epoch {retrained.epoch}")
+    return _network_of_weights(retrained, retrained.weights, graphs), test

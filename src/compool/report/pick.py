@@ -68,7 +68,7 @@ def remedy(missing: str) -> str:
 def missing_data(run: Run, pick: str, metric: str = "") -> str:
     """The data that a run lacks for a rule and a metric: a key of :data:`REMEDIES`, the metric, or an empty string."""
     if metric and run.status == "done" and metric != chosen_metric(run.metrics):
-        return "" if run.metrics.get("test", {}).get(metric) is not None else metric
+        return "" if metric in run.metrics.get("test", {}) else metric
     if pick == BEST or run.status != "done":
         return ""
     if not run.curves.get("validation"):

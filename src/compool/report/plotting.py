@@ -1,5 +1,6 @@
 """Style, colours, labels and files of all figures."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,20 @@ def file_name(name: str) -> str:
     """
     letters = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "-" for letter in name)
     return "-".join(part for part in letters.split("-") if part)[:80] or "unnamed"
+
+
+def file_names(names: Iterable[str]) -> list[str]:
+    """Each name as part of a file's name, numbered if it occurs again, for example because it was cut.
+
+    Example:
+        >>> file_names(["NCI1 (paper)", "NCI1", "NCI1, paper"])
+        ['NCI1-paper', 'NCI1', 'NCI1-paper-2']
+    """
+    unique: list[str] = []
+    for name in map(file_name, names):
+        numbered = (name, *(f"{name}-{number}" for number in range(2, len(unique) + 2)))
+        unique.append(next(candidate for candidate in numbered if candidate not in unique))
+    return unique
 
 
 def save_figure(figure: "Figure", folder: Path, name: str) -> list[Path]:

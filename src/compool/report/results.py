@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compool.data import paper
-from compool.report.pick import (
-    BEST,
-)
+from compool.report.pick import BEST
 from compool.report.statistics import (
     SIGNIFICANCE,
     TEST_TO_TRAIN,
@@ -24,7 +22,7 @@ from compool.report.statistics import (
     holm,
     summarize,
 )
-from compool.study.metrics import METRICS, Metric, chosen_metric
+from compool.study.metrics import METRICS, Metric, metric_of_runs
 from compool.study.recipe_settings import METHODS, REPLACEMENTS
 from compool.study.store import Run
 
@@ -61,7 +59,7 @@ class Result:
     @cached_property
     def metric(self) -> Metric:
         """The metric of its runs."""
-        return METRICS[next((chosen_metric(run.metrics) for run in self.runs if run.metrics), "accuracy")]
+        return METRICS[metric_of_runs(self.runs)]
 
     @cached_property
     def tests(self) -> list[float]:
@@ -119,7 +117,7 @@ class Row:
     @property
     def metric(self) -> Metric:
         """The metric of its runs."""
-        return next(iter(self.results.values())).metric
+        return METRICS[metric_of_runs(run for result in self.results.values() for run in result.runs)]
 
     def reported(self, method: str) -> paper.Reported | None:
         """The accuracies that the paper reports for a method on this data set."""

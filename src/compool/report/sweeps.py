@@ -1,8 +1,9 @@
 """Sweeps in a study: runs that differ in a few settings, ranked by validation."""
 
 import json
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
@@ -26,7 +27,7 @@ class Sweep:
     dataset: str
     method: str
     recipe: str
-    """The recipe that the settings change."""
+    """The recipe that the settings change, with the changed settings that all results share."""
     keys: tuple[str, ...]
     """The settings that differ."""
     results: tuple[Result, ...]
@@ -47,7 +48,7 @@ class Sweep:
         """The settings of each result, its number of runs, and its mean validation and test metric as in tables."""
         return [
             {
-                "settings": {key: setting_of(result, key) for key in self.keys},
+                "settings": {key: _number_or_text(setting_of(result, key)) for key in self.keys},
                 "validation": validation_summary(result).mean,
                 "test": result.accuracy.mean if result.accuracy else None,
                 "runs": len(result.done),
@@ -61,6 +62,12 @@ def setting_of(result: Result, key: str) -> Any:
     settings = result.runs[0].settings
     arguments = json.loads(settings.get("arguments") or "{}")
     return arguments.get(key, settings.get(key))
+
+
+def _number_or_text(value: Any) -> float | str:
+    """A setting as plots and tables show it: finite numbers as they are; anything else, such as a list, as text."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return value if is_number else "none" if value is None else str(value)
 
 
 def validation_summary(result: Result) -> Summary:
@@ -93,20 +100,20 @@ def recipe_parts(name: str) -> tuple[str, list[str]]:
 def find_sweeps(study: Study) -> tuple[Study, tuple[Sweep, ...]]:
     """The study with one row per sweep, showing the settings that are best in validation, and its sweeps.
 
-    Rows of a data set whose recipes change the same settings of the same recipe form a sweep. The best settings may
-    differ between methods.
+    Rows of a data set with the same metric whose recipes change the same settings of the same recipe form a sweep.
+    The best settings may differ between methods.
 
     Example:
         >>> from compool.report.collection import collect
         >>> find_sweeps(collect([]))[1]
         ()
     """
-    groups: dict[tuple[str, str, tuple[str, ...]], list[Row]] = {}
+    groups: dict[tuple[str, str, tuple[str, ...], str], list[Row]] = {}
     for row in study.rows:
         base, keys = split_recipe(row.recipe)
-        groups.setdefault((row.dataset, base, keys), []).append(row)
+        groups.setdefault((row.dataset, base, keys, row.metric.title), []).append(row)
     rows, sweeps = list[Row](), list[Sweep]()
-    for (dataset, base, keys), members in groups.items():
+    for (dataset, base, keys, _), members in groups.items():
         made = _sweeps(dataset, base, keys, members) if keys and len(members) > 1 else []
         if not made:
             rows += members
@@ -114,8 +121,8 @@ def find_sweeps(study: Study) -> tuple[Study, tuple[Sweep, ...]]:
         sweeps += made
         best = {sweep.method: sweep.results[0] for sweep in made}
         count = max(len(sweep.results) for sweep in made)
-        constant = [key for key in keys if key not in {key for sweep in made for key in sweep.keys}]
-        name = " ".join([base, *(f"{key}={setting_of(next(iter(best.values())), key)}" for key in constant)])
+        varied = {key for sweep in made for key in sweep.keys}
+        name = _with_constants(base, keys, varied, made[0].results[0])
         rows.append(Row(dataset, f"{name}, best of {count}", best))
         rows += [replace(row, results=rest) for row in members if (rest := _without(row, made))]
     if not sweeps:
@@ -142,8 +149,14 @@ def _sweeps(dataset: str, base: str, keys: tuple[str, ...], members: Sequence[Ro
             continue
         sign = -1 if results[0].metric.higher else 1
         ranked = sorted(results, key=lambda result: sign * validation_summary(result).mean)
-        made.append(Sweep(dataset, method, base, varied, tuple(ranked)))
+        made.append(Sweep(dataset, method, _with_constants(base, keys, varied, ranked[0]), varied, tuple(ranked)))
     return made
+
+
+def _with_constants(base: str, keys: Sequence[str], varied: Collection[str], result: Result) -> str:
+    """The recipe that settings change, with the settings that do not vary."""
+    constants = (f"{key}={_number_or_text(setting_of(result, key))}" for key in keys if key not in varied)
+    return " ".join([base, *constants])
 
 
 def _without(row: Row, sweeps: Sequence[Sweep]) -> dict[str, Result]:
@@ -163,9 +176,9 @@ def sweep_table(sweep: Sweep) -> Table:
         f"test {metric.title}{metric.unit}",
     )
     rows, records = [], []
-    for rank, result in enumerate(sweep.results, 1):
+    for rank, (result, point) in enumerate(zip(sweep.results, sweep.points, strict=True), 1):
         mark = "bold" if rank == 1 else ""
-        values = {key: setting_of(result, key) for key in sweep.keys}
+        values = point["settings"]
         validation, test = validation_summary(result), result.accuracy
         numbers = (format_summary(validation, metric), format_summary(test, metric) if test else "–")
         cells = (str(rank), *map(str, values.values()), str(len(result.done)), *numbers)
@@ -182,22 +195,27 @@ def sweep_table(sweep: Sweep) -> Table:
         f"{len(sweep.results)} settings, ranked by the mean validation metric of their runs, not by the test metric. "
         "Bold: the best, which the other tables show."
     )
-    name = "-".join(["sweep", sweep.dataset, sweep.method, sweep.recipe, *sweep.keys])
-    return Table(name, f"Sweep: {sweep.title}", header, tuple(rows), note, tuple(records), texts=1 + len(sweep.keys))
+    return Table(
+        f"sweep-{sweep.title}",
+        f"Sweep: {sweep.title}",
+        header,
+        tuple(rows),
+        note,
+        tuple(records),
+        texts=1 + len(sweep.keys),
+    )
 
 
-def responses(sweep: Sweep) -> dict[str, list[tuple[Any, float]]]:
+def responses(sweep: Sweep) -> dict[str, list[tuple[float | str, float]]]:
     """For each setting, the mean validation metric at each of its values, over all other settings.
 
     A setting that was drawn at random has as many values as there were trials.
     """
-    means: dict[str, list[tuple[Any, float]]] = {}
+    means: dict[str, list[tuple[float | str, float]]] = {}
     for key in sweep.keys:
-        by_value: dict[Any, list[float]] = {}
+        by_value: dict[float | str, list[float]] = {}
         for point in sweep.points:
             by_value.setdefault(point["settings"][key], []).append(point["validation"])
-        ordered = sorted(
-            by_value, key=lambda value: (isinstance(value, str), str(value) if isinstance(value, str) else value)
-        )
+        ordered = sorted(by_value, key=lambda value: (isinstance(value, str), value))
         means[key] = [(value, fmean(by_value[value])) for value in ordered]
     return means

@@ -179,6 +179,7 @@ def pooling(study: Study) -> Table:
     names = _name_columns(study)
     header = (*names, "method", "runs", "failed", "nodes kept, %", "epoch picked", "seconds per run", "runs per block")
     rows, records = [], []
+    num_levels = max([3, *(len(result.kept) for row in study.rows for result in row.results.values())])
     for row in study.rows:
         for method, result in row.results.items():
             kept = " → ".join(f"{level:.0f}" for level in result.kept)
@@ -190,7 +191,7 @@ def pooling(study: Study) -> Table:
             failed = Cell(str(result.failed), "bold" if result.failed else "muted")
             cells = map(Cell, (kept or "–", epoch, _seconds(result), block))
             rows.append((*_names(study, row), Cell(method), Cell(str(len(result.runs))), failed, *cells))
-            shares = [*result.kept, None, None, None][:3]
+            shares = [*result.kept, *[None] * (num_levels - len(result.kept))]  # every record has the same columns
             levels = {f"kept_percent_{level}": share for level, share in enumerate(shares, 1)}
             record: dict[str, Any] = {"runs": len(result.runs), "failed": result.failed, "seconds": result.seconds}
             record |= {"median_epoch": median(picked) if picked else None}

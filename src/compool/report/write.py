@@ -16,7 +16,7 @@ from compool.report.levels import MAX_DRAWN_NODES, InspectedGraph, inspect_graph
 from compool.report.networks import OnTraining, chosen_run, is_kept, network_of
 from compool.report.page import graph_page, report_page
 from compool.report.pick import BEST
-from compool.report.plotting import file_name, save_figure, write_figure
+from compool.report.plotting import file_names, save_figure, write_figure
 from compool.report.results import Study
 from compool.report.sweeps import find_sweeps, sweep_table
 from compool.report.tables import tables
@@ -77,9 +77,9 @@ def write_report(
     study, sweeps = find_sweeps(collect(runs, pick, metric))
     out = out or report_folder(store)
     all_tables = [*tables(study), *map(sweep_table, sweeps)]
-    for table in all_tables:
+    for name, table in zip(file_names(table.name for table in all_tables), all_tables, strict=True):
         for ending, text in (("md", markdown(table)), ("tex", latex(table)), ("csv", as_csv(table))):
-            write_text(out / "tables" / f"{file_name(table.name)}.{ending}", text)
+            write_text(out / "tables" / f"{name}.{ending}", text)
     for name, figure in figures(study, sweeps):
         on_status(f"drawing {name}")
         save_figure(figure, out / "figures", name)

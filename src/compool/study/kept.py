@@ -50,14 +50,21 @@ def find_run(store: Path, dataset: str, method: str, recipe: str = "", replica: 
 
 
 def best_run(runs: Sequence[Run]) -> Run:
-    """The finished run with the best validation metric; if tied, the one with the lowest replica."""
+    """The finished run with the best validation metric; if tied, the one with the lowest replica.
+
+    If the epochs of the runs were picked by several metrics, all runs are compared by that of the first.
+    """
     finished = [run for run in runs if run.status == "done"]
     if not finished:
         raise ValueError(f"no training of {runs[0].method} on {runs[0].dataset} finished: {runs[0].reason}")
-    sign = 1 if METRICS[chosen_metric(finished[0].metrics)].higher else -1
+    metric = chosen_metric(finished[0].metrics)
+    sign = 1 if METRICS[metric].higher else -1
 
     def rank(run: Run) -> tuple[float, int]:
-        return -math.inf if run.validation is None else sign * run.validation, -run.replica
+        value = run.validation
+        if chosen_metric(run.metrics) != metric:
+            value = run.metrics.get("validation", {}).get(metric)
+        return -math.inf if value is None else sign * value, -run.replica
 
     return max(finished, key=rank)
 

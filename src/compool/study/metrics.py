@@ -3,8 +3,11 @@
 Does not import torch; :mod:`compool.study.evaluation` computes them.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from compool.study.runs import Run
 
 _LABELS, _NUMBERS = ("classification", "multilabel"), ("regression",)
 
@@ -79,6 +82,22 @@ def chosen_metric(metrics: Mapping[str, Any]) -> str:
     """
     chosen = metrics.get("chosen", "accuracy")
     return chosen if chosen in METRICS else "accuracy"
+
+
+def metric_of_runs(runs: "Iterable[Run]") -> str:
+    """The metric of runs with the same settings: that of finished runs, else of failed ones, else of the settings.
+
+    Failed runs come second because a report with another metric changes finished runs only; and a run whose worker was
+    lost has no metrics.
+
+    Example:
+        >>> metric_of_runs([])
+        'accuracy'
+    """
+    finished_first = sorted(runs, key=lambda run: run.status != "done")
+    names = [chosen_metric(run.metrics) for run in finished_first if run.metrics]
+    names += [run.settings.get("metric", "auto") for run in finished_first]
+    return next((name for name in names if name in METRICS), "accuracy")
 
 
 def format_mean(metric: Metric, mean: float, deviation: float | None = None) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from compool.replicas.trainer import Curves
 from compool.study.block import Block, block_title
-from compool.study.metrics import METRICS, Metric, chosen_metric
+from compool.study.metrics import METRICS, Metric, metric_of_runs
 from compool.study.store import Run
 
 LINE_INTERVAL = 10.0  # seconds between lines of text
@@ -79,8 +79,8 @@ class Progress:
             self.done = min(self.total, self.done + len(runs) * (first.settings["epochs"] - trained))
             self.bar.update(self.task, completed=self.done)
         recipes = [run.recipe for run in runs]
-        tests = [run.test for run in runs if run.test is not None]
-        metric = METRICS[next((chosen_metric(run.metrics) for run in runs if run.metrics), "accuracy")]
+        tests = [run.test for run in runs if run.status == "done" and run.test is not None]
+        metric = METRICS[metric_of_runs(runs)]
         if len(set(recipes)) > 1 and len(set(tests)) > 1:  # no mean over different settings
             measured = f"test {metric.title} {_value(metric, min(tests))} to {_value(metric, max(tests))}"
         else:
@@ -105,6 +105,6 @@ def _value(metric: Metric, value: float) -> str:
 
 def _describe(curves: Curves, metric: Metric) -> str:
     loss, validation = (float(rows[-1].nanmean()) for rows in (curves.loss, curves.validation))
-    kept = curves.kept[-1].mean(0).tolist()
+    kept = curves.kept[-1].nanmean(0).tolist()
     levels = f", kept {' '.join(f'{level:.0%}' for level in kept)}" if kept else ""
     return f"loss {loss:.3f}, validation {_value(metric, validation)}{levels}"

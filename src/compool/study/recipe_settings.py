@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, get_args
@@ -143,6 +144,8 @@ class Recipe:
                 object.__setattr__(self, field.name, float(value))
             elif type(value) not in kinds:
                 raise ValueError(f"{field.name} must be {_WORDS[kinds[0]]}, got {value!r}")
+            elif type(value) is float and not math.isfinite(value):  # JSON and CSV have no such numbers
+                raise ValueError(f"{field.name} must be a finite number, got {value}")
         choices = {"method": (*METHODS, *REPLACEMENTS), "optimizer": ("adam", "adamw", "sgd")}
         choices |= {
             "metric": ("auto", *METRICS),

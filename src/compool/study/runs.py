@@ -67,8 +67,8 @@ class Run:
     """The source code of a user-defined network; empty for the built-in methods."""
     metrics: dict[str, Any] = field(default_factory=dict)
     """The `task`, the metric that was `chosen` to pick the epoch, every metric of the task at that epoch on the
-    `validation` and `test` graphs, and `details` of the test graphs, such as the confusion matrix; empty if the run
-    failed or is older than this field.
+    `validation` and `test` graphs, and `details` of the test graphs, such as the confusion matrix. Without a best epoch
+    only `task` and `chosen`; empty if its worker was lost or the run is older than this field.
     """
     weights: bytes = field(default=b"", repr=False, compare=False)
     """The parameters and buffers of its network at the best epoch, encoded by :func:`encode_weights`; only until the

@@ -129,9 +129,16 @@ def _range(key: str, text: str) -> Range | None:
 
 
 def _value(text: str) -> Any:
-    """Parse a number or boolean, written as in TOML or in names of recipes; otherwise, the text itself."""
+    """Parse a number, boolean, text in quotes or list of these, written as in TOML or in names of recipes; otherwise,
+    such as for a date, the text itself.
+    """
     text = text.strip()
     try:
-        return tomllib.loads(f"value = {text.lower() if text in ('True', 'False') else text}")["value"]
+        value = tomllib.loads(f"value = {text.lower() if text in ('True', 'False') else text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+    return value if _is_allowed(value) else text
+
+
+def _is_allowed(value: Any) -> bool:
+    return all(map(_is_allowed, value)) if isinstance(value, list) else isinstance(value, bool | int | float | str)

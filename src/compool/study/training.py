@@ -57,26 +57,7 @@ def train_block(
     ]
     checksums = [_weights_checksum(network) for network in networks]
     keys = torch.tensor([int(key) for _, key in streams], device=block.device)
-    metric = metric_of(recipe.metric, graphs.task, graphs.name)
-    settings = TrainingSettings(
-        recipe.epochs,
-        recipe.batch,
-        torch.tensor([variant.lr for variant in block.recipes]),
-        recipe.halve,
-        torch.tensor([variant.weight_decay for variant in block.recipes]),
-        recipe.optimizer,
-        recipe.shuffle,
-        loss_kind(recipe.loss, graphs.task, graphs.name),
-        recipe.class_weights == "balanced",
-        None
-        if metric == "accuracy" and graphs.task == "classification"
-        else partial(metric_value, metric, graphs.task),
-        METRICS[metric].higher,
-        recipe.schedule,
-        recipe.momentum,
-        recipe.clip,
-        recipe.patience,
-    )
+    settings = _training_settings(block, graphs)
     on_block_epoch = None if on_epoch is None else lambda epoch, curves: on_epoch(block, epoch, curves)
     device = _device_name(block.device)
     saved = None
@@ -95,34 +76,69 @@ def train_block(
         model = replicas.stack(networks).to(block.device)
         trained = train(model, on_device, splits, keys, settings, on_block_epoch, start, save)
     seconds = time.perf_counter() - began + (saved.earlier_seconds if saved else 0.0)
-    common = _common_columns(block, graphs, device, seconds / len(splits))
     if keep is not None:
         keep(model)
-    runs, names = list[Run](), [field.name for field in fields(Curves)]
-    best = {name: tensor.cpu() for name, tensor in trained.weights.items()}
-    for index, (replica, split) in enumerate(zip(block.replicas, splits, strict=True)):
-        length = num_epochs(trained, index, recipe.patience)
-        curves = {name: [_json_numbers(row[index]) for row in getattr(trained.curves, name)[:length]] for name in names}
-        epoch = int(trained.epoch[index])
-        reason = "its loss, logits or weights were NaN or infinite" if trained.failed[index] else ""
-        if not reason and epoch < 1:
-            reason = f"its metric, {metric}, is not defined on its validation graphs"
-        result = {
-            "status": "failed" if reason else "done",
-            "reason": reason,
-            "metrics": _metrics(trained, index, split, graphs, metric) if epoch > 0 else {},
-            "test": _number(trained.test[index]) if epoch > 0 else None,
-            "validation": float(trained.validation[index]) if epoch > 0 else None,
-            "epoch": epoch if epoch > 0 else None,
-            "kept": curves["kept"][epoch - 1] if epoch > 0 else [],
-            "weights_checksum": checksums[index],
-            "weights": encode_weights({name: tensor[index] for name, tensor in best.items()})
-            if block.keep_weights and epoch > 0
-            else b"",
+    trained.weights = {name: tensor.cpu() for name, tensor in trained.weights.items()}
+    common = _common_columns(block, graphs, device, seconds / len(splits))
+    return [
+        _run_of(block, index, split, graphs, trained, common | {"weights_checksum": checksum})
+        for index, (split, checksum) in enumerate(zip(splits, checksums, strict=True))
+    ]
+
+
+def _training_settings(block: Block, graphs: data.GraphSet) -> TrainingSettings:
+    """How the replicas of a block are trained."""
+    recipe = block.recipe
+    metric = metric_of(recipe.metric, graphs.task, graphs.name)
+    is_accuracy = metric == "accuracy" and graphs.task == "classification"
+    return TrainingSettings(
+        epochs=recipe.epochs,
+        batch=recipe.batch,
+        lr=torch.tensor([variant.lr for variant in block.recipes]),
+        halve=recipe.halve,
+        weight_decay=torch.tensor([variant.weight_decay for variant in block.recipes]),
+        optimizer=recipe.optimizer,
+        shuffle=recipe.shuffle,
+        loss=loss_kind(recipe.loss, graphs.task, graphs.name),
+        balanced=recipe.class_weights == "balanced",
+        score=None if is_accuracy else partial(metric_value, metric, graphs.task),
+        higher=METRICS[metric].higher,
+        schedule=recipe.schedule,
+        momentum=recipe.momentum,
+        clip=recipe.clip,
+        patience=recipe.patience,
+    )
+
+
+def _run_of(
+    block: Block, index: int, split: data.Split, graphs: data.GraphSet, trained: Trained, common: dict[str, Any]
+) -> Run:
+    """The run of a replica, by its index in the block; `common` are columns that do not depend on its training."""
+    recipe, epoch = block.recipes[index], int(trained.epoch[index])
+    metric = metric_of(recipe.metric, graphs.task, graphs.name)
+    length = num_epochs(trained, index, recipe.patience)
+    curves = {
+        field.name: [_json_numbers(row[index]) for row in getattr(trained.curves, field.name)[:length]]
+        for field in fields(Curves)
+    }
+    reason = "its loss, logits or weights were NaN or infinite" if trained.failed[index] else ""
+    if not reason and epoch < 1:
+        reason = f"its metric, {metric}, is not defined on its validation graphs"
+    best: dict[str, Any] = {"test": None, "validation": None, "epoch": None, "kept": []}
+    best["metrics"] = {"task": graphs.task, "chosen": metric}
+    if epoch > 0:
+        best = {
+            "metrics": _metrics(trained, index, split, graphs, metric),
+            "test": _number(trained.test[index]),
+            "validation": float(trained.validation[index]),
+            "epoch": epoch,
+            "kept": curves["kept"][epoch - 1],
         }
-        result |= _recipe_columns(block.recipes[index]) | _split_columns(split)
-        runs.append(Run(replica=replica, curves=curves, **result, **common))
-    return runs
+        if block.keep_weights:
+            best["weights"] = encode_weights({name: tensor[index] for name, tensor in trained.weights.items()})
+    columns = best | common | _recipe_columns(recipe) | _split_columns(split)
+    status = "failed" if reason else "done"
+    return Run(replica=block.replicas[index], status=status, reason=reason, curves=curves, **columns)
 
 
 def _metrics(trained: Trained, index: int, split: data.Split, graphs: data.GraphSet, metric: str) -> dict[str, Any]:
