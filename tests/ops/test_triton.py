@@ -145,6 +145,7 @@ def test_keys() -> None:
     key = torch.tensor([1, -2, 7, 2**40], device=DEVICE)
     gpu("fold_key", key, None, 7)
     gpu("fold_key", key, torch.tensor(2**33, device=DEVICE), 0)
+    gpu("fold_key", key, torch.arange(key.size(0), device=DEVICE), 0)
     gpu("fold_key", key.unsqueeze(1), torch.arange(5, device=DEVICE), 0)
 
 

@@ -318,10 +318,12 @@ def split_keys(keys, out, stride, E, K, SHORT: tl.constexpr, BLOCK: tl.constexpr
 
 
 @size_free
-def fold_key(key, index, out, plus, N, HAS_INDEX: tl.constexpr, BLOCK: tl.constexpr):
+def fold_key(key, index, out, plus, N, HAS_INDEX: tl.constexpr, PER_KEY: tl.constexpr, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     bits = tl.load(key + i, mask=i < N, other=0) * -4417276706812531889 + 1 + plus
-    if HAS_INDEX:
+    if PER_KEY:
+        bits += tl.load(index + i, mask=i < N, other=0)
+    elif HAS_INDEX:
         bits += tl.load(index)
     bits = bits * -7046029254386353131
     bits = (bits ^ ((bits >> 30) & 0x3FFFFFFFF)) * -4658895280553007687

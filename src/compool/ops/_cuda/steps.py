@@ -226,10 +226,12 @@ def connected(
 
 
 def fold_key(key: Tensor, index: Tensor | None, plus: int) -> Tensor:
-    if not key.numel() or (index is not None and index.dim()):  # an index per key is rare
+    per_key = index is not None and index.shape == key.shape
+    if not key.numel() or (index is not None and index.dim() and not per_key):  # a table of keys by indices is rare
         return _torch.fold_key(key, index, plus)
     key = key.contiguous()
     out = torch.empty_like(key)
-    given = (key, key if index is None else index, out, plus, key.numel())
-    launch(kernels.fold_key, over(key.numel(), 128), *given, HAS_INDEX=index is not None, BLOCK=128)
+    given = (key, key if index is None else index.contiguous(), out, plus, key.numel())
+    flags = {"HAS_INDEX": index is not None, "PER_KEY": per_key}
+    launch(kernels.fold_key, over(key.numel(), 128), *given, **flags, BLOCK=128)
     return out
