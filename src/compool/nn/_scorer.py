@@ -82,6 +82,13 @@ class EdgeScorer(torch.nn.Module):
         r"""The function :math:`\sigma`."""
         return activation(self.score)
 
+    @property
+    def scorer_name(self) -> str:
+        """``"linear"``, ``"similarity"``, ``"random"``, or the name of the scorer's class."""
+        if self.scorer is not None:
+            return type(self.scorer).__name__
+        return "random" if self.random is not None else "linear" if self.similarity is None else "similarity"
+
     def reset_parameters(self) -> None:
         """Reinitialise the weights of the scorer."""
         if self.random is not None:

@@ -47,6 +47,17 @@ def score_name(score: Score) -> str:
     return score if isinstance(score, str) else getattr(score, "__name__", repr(score))
 
 
+def non_default(settings: dict[str, tuple[Any, Any]]) -> list[str]:
+    """Describe the settings that differ from their defaults, for a layer's repr; each is a value and its default.
+
+    Example:
+        >>> non_default({"ratio": (0.5, None), "reduce": ("sum", "sum")})
+        ['ratio=0.5']
+    """
+    shown = {name: value for name, (value, default) in settings.items() if value != default}
+    return [f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in shown.items()]
+
+
 def check_threshold(score: Score, threshold: float | None) -> float:
     """The given threshold, or the default of the score function; raises a ValueError if it is out of range."""
     if not isinstance(score, str):

@@ -19,6 +19,7 @@ from compool.nn._settings import (
     check_threshold,
     default_score,
     highest_score,
+    non_default,
     score_name,
 )
 from compool.nn.pooled import Assigned, Pooled
@@ -307,22 +308,23 @@ class ComponentPooling(EdgeScorer):
 
     def extra_repr(self) -> str:
         """The settings that differ from the defaults, and the threshold."""
-        settings = [str(self.in_channels), f"score={score_name(self.score)}"]
-        settings += [f"threshold={self.threshold:g}"] if math.isfinite(self.threshold) else []
-        settings += [f"weights={self.weights}"] if self.weights != "merged" else []
-        settings += ["symmetric=True"] if self.symmetric else []
-        settings += [f"dropout={self.dropout:g}"] if self.dropout else []
-        settings += ["self_loops=True"] if self.self_loops else []
-        budgets = {"quantile": self.quantile, "ratio": self.ratio, "max_size": self.max_size}
-        settings += [f"{name}={value:g}" for name, value in budgets.items() if value is not None]
-        settings += [f"edge_dim={self.edge_dim}"] if self.edge_dim is not None else []
-        settings += [f"edge_reduce={self.edge_reduce}"] if self.edge_reduce != "sum" else []
-        settings += ["scorer=similarity"] if self.similarity is not None else []
-        settings += ["scorer=random"] if self.random is not None else []
-        settings += [f"scorer={type(self.scorer).__name__}"] if self.scorer is not None else []
-        settings += [f"reduce={self.reduce}"] if self.reduce != "score" else []
-        settings += [f"order={self.order}"] if self.order != "score" else []
-        return ", ".join(settings)
+        threshold = self.threshold if math.isfinite(self.threshold) else None
+        settings = {
+            "threshold": (threshold, None),
+            "weights": (self.weights, "merged"),
+            "symmetric": (self.symmetric, False),
+            "dropout": (self.dropout, 0.0),
+            "self_loops": (self.self_loops, False),
+            "quantile": (self.quantile, None),
+            "ratio": (self.ratio, None),
+            "max_size": (self.max_size, None),
+            "edge_dim": (self.edge_dim, None),
+            "edge_reduce": (self.edge_reduce, "sum"),
+            "scorer": (self.scorer_name, "linear"),
+            "reduce": (self.reduce, "score"),
+            "order": (self.order, "score"),
+        }
+        return ", ".join([str(self.in_channels), f"score={score_name(self.score)}", *non_default(settings)])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.extra_repr()})"

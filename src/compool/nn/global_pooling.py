@@ -5,7 +5,7 @@ from torch import Tensor
 
 from compool import ops
 from compool.nn._scorer import EdgeScorer, Scorer
-from compool.nn._settings import Score, score_name
+from compool.nn._settings import Score, non_default, score_name
 from compool.ops._checks import check_graph_ids, check_inputs
 
 
@@ -85,10 +85,11 @@ class GlobalComponentPooling(EdgeScorer):
         return ops.row_sum(x, weight, None, graph, batch_size)  # Eq. 4
 
     def __repr__(self) -> str:
-        settings = [str(self.in_channels), f"score={score_name(self.score)}"]
-        settings += ["symmetric=True"] if self.symmetric else []
-        settings += ["reduce=mean"] if self.reduce == "mean" else []
-        settings += [f"edge_dim={self.edge_dim}"] if self.edge_dim is not None else []
-        settings += ["scorer=similarity"] if self.similarity is not None else []
-        settings += [f"scorer={type(self.scorer).__name__}"] if self.scorer is not None else []
-        return f"{type(self).__name__}({', '.join(settings)})"
+        settings = {
+            "symmetric": (self.symmetric, False),
+            "reduce": (self.reduce, "sum"),
+            "edge_dim": (self.edge_dim, None),
+            "scorer": (self.scorer_name, "linear"),
+        }
+        shown = ", ".join([str(self.in_channels), f"score={score_name(self.score)}", *non_default(settings)])
+        return f"{type(self).__name__}({shown})"
