@@ -3,6 +3,6 @@
 from compool.cli._app import app
 
 # isort: off
-from compool.cli import sets, run, runs, pages, models  # in the order of --help
+from compool.cli import sets, training, runs, pages, models  # in the order of --help
 
-__all__ = ["app", "models", "pages", "run", "runs", "sets"]
+__all__ = ["app", "models", "pages", "runs", "sets", "training"]
