@@ -68,6 +68,10 @@ HOSTILE: dict[str, tuple[Any, str]] = {
     "weights": (changed(weights={}), "its setting weights must be str"),
     "symmetric": (changed(symmetric="no"), "its setting symmetric must be bool"),
     "ratio": (changed(ratio=-1), "ratio must be above 0, got -1"),
+    "random after top-k": (
+        changed(layers="CTPL", scorer="random", reduce="sum"),
+        "depend on the order of nodes, which T and A change: P must come before these; got 'CTPL'",
+    ),
     "classes": (changed(num_classes=1), "num_classes must be a whole number, at least 2"),
     "jump": (changed(jump=True), "must have the shape"),
 }

@@ -11,6 +11,7 @@ from torch_geometric.data import Batch
 from compool import nn, replicas
 from compool.data import features, split
 from compool.replicas.adam import Adam
+from compool.replicas.captured import copy_into
 from compool.replicas.held_out import evaluate_all
 from compool.replicas.learner import Learner
 from compool.replicas.trainer import Trained, TrainingSettings, _shuffled, train
@@ -94,6 +95,9 @@ class _Called:
     capacities: ClassVar[list[tuple[Any, ...]]] = []
 
     def __init__(self, function: Any, given: Tensor, state: Any = ()) -> None:
+        before = [tensor.detach().clone() for tensor in state]
+        function(given)
+        copy_into(state, before)
         self.function = function
         self.capacities.append(function.keywords["padding"].after)
 

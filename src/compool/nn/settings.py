@@ -1,5 +1,6 @@
 """The settings of the paper's networks, which check themselves and count parameters. Does not import torch."""
 
+import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,11 @@ class NetworkSettings:
             check_order(self.merge_order, self.merge_ratio, self.scorer, ("merge_order", "merge_ratio"))
             has_budget = self.quantile is not None or self.merge_ratio is not None
             check_reduce(self.reduce, self.weights, score, self.threshold, has_budget)
+            if (self.scorer == "random" or self.merge_order == "random") and re.search("[TA].*P", body):
+                raise ValueError(
+                    "random scores and merge_order='random' depend on the order of nodes, which T and A change: P must "
+                    f"come before these; got {self.layers!r}"
+                )
 
     @property
     def widths(self) -> list[tuple[str, int, int]]:

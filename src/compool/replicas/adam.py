@@ -28,6 +28,7 @@ class StackOptimizer:
             start += size + -size % 4
         self.lr, self.weight_decay = (rate.to(self.values).view(-1, 1).clone() for rate in (lr, weight_decay))
         self.clip = clip
+        self._decayed: dict[tuple[bool, ...], Tensor] = {}
 
     def moments(self) -> list[Tensor]:
         """The state that the optimizer keeps besides the parameters; each tensor is [R, columns]."""
@@ -46,8 +47,12 @@ class StackOptimizer:
         """Update the parameters of the replicas in the mask `active` [R]; frees their gradients."""
         raise NotImplementedError
 
-    def _gradients(self) -> Tensor:
-        """The gradients as a matrix, clipped; frees the gradients of the parameters."""
+    def _gradients(self) -> tuple[Tensor, Tensor]:
+        """The gradients as a matrix, clipped, and the weight decay of each element; frees the gradients.
+
+        As in torch's optimizers, parameters without a gradient do not decay.
+        """
+        decay = self.weight_decay * self._mask_of_decay()
         rows = [
             parameter.detach().new_zeros(parameter.shape) if parameter.grad is None else parameter.grad
             for parameter in self.parameters
@@ -57,7 +62,17 @@ class StackOptimizer:
             parameter.grad = None
         if self.clip:
             grad *= (self.clip / (grad.norm(dim=1, keepdim=True) + 1e-6)).clamp(max=1)
-        return grad
+        return grad, decay
+
+    def _mask_of_decay(self) -> Tensor:
+        """The columns of the parameters that have a gradient [1, columns], or [1, 1] if all have."""
+        given = tuple(parameter.grad is not None for parameter in self.parameters)
+        if given not in self._decayed:
+            rows = [
+                torch.full_like(parameter[:1], grad) for parameter, grad in zip(self.parameters, given, strict=True)
+            ]
+            self._decayed[given] = self.values.new_ones(1, 1) if all(given) else _matrix(rows)
+        return self._decayed[given]
 
     def silence(self, replicas: Tensor) -> None:
         """Set the parameters and the optimizer's moments of the replicas in a mask [R] to zero."""
@@ -103,13 +118,13 @@ class Adam(StackOptimizer):
 
     def step(self, active: Tensor, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> None:
         """Update the parameters of the replicas in the mask `active` [R]; frees their gradients."""
-        grad = self._gradients()
+        grad, decay = self._gradients()
         share = active.view(-1, 1).to(self.values.dtype)
         self.steps += share
         if self.decoupled:
-            self.values.mul_(1 - share * self.lr * self.weight_decay)
+            self.values.mul_(1 - share * self.lr * decay)
         else:
-            grad.addcmul_(self.weight_decay, self.values)
+            grad.addcmul_(decay, self.values)
         self.mean.lerp_(grad, (1 - betas[0]) * share)
         self.square.lerp_(grad.square_(), (1 - betas[1]) * share)
         first, second = (1 - beta ** self.steps.clamp(min=1) for beta in betas)
@@ -140,7 +155,8 @@ class SGD(StackOptimizer):
 
     def step(self, active: Tensor) -> None:
         """Update the parameters of the replicas in the mask `active` [R]; frees their gradients."""
-        grad = self._gradients().addcmul_(self.weight_decay, self.values)
+        grad, decay = self._gradients()
+        grad.addcmul_(decay, self.values)
         share = active.view(-1, 1).to(self.values.dtype)
         self.velocity.lerp_(self.momentum * self.velocity + grad, share)
         self.values -= share * self.lr * self.velocity

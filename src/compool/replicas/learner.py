@@ -101,11 +101,12 @@ class Learner:
 
     @torch.no_grad()
     def evaluate(self, ids: Tensor, padding: Padding | None = None) -> Evaluation:
-        """Evaluate each replica on its graphs [R, B]."""
+        """Evaluate each replica on its graphs [R, B]. Replicas whose logits are not finite fail."""
 
         def evaluate_active(ids: Tensor) -> Evaluation:
             self.stack.eval()
             union, (logits, levels, _) = self._output(ids, None, padding)
+            self.failed |= ~logits.masked_fill((ids < 0).unsqueeze(2), 0.0).isfinite().all(2).all(1)
             nodes = torch.stack([union.ptr.diff(), *levels], 1)
             return evaluation_of(logits, self.graphs.y, ids, nodes, self.objective)
 

@@ -127,12 +127,15 @@ class StackedComponentPooling(_Scorer):
         return ops.coarsen(excess, edge_index, union.num_nodes, threshold, None, self.self_loops)
 
     def _node_weight(self, edge_score: Tensor, union: Union, merged: Tensor, parts: ops.Components) -> Tensor:
-        """The weight of each node in its supernode [N]."""
-        if self.reduce == "sum":
-            return torch.ones_like(parts.cluster, dtype=edge_score.dtype)
-        if self.reduce == "mean":
+        """The weight of each node in its supernode [N]; of a padded union, NaN for a node with a NaN score."""
+        if self.reduce in ("sum", "mean"):
+            weight = torch.ones_like(parts.cluster, dtype=edge_score.dtype)
+            if union.padded and self.random is None:
+                weight += kernels.segment_sum(0 * edge_score.detach().unsqueeze(1), union.row_ptr).squeeze(1)
+            if self.reduce == "sum":
+                return weight
             size = ops.count_members(parts.cluster, parts.num_supernodes)
-            return size.to(edge_score.dtype).reciprocal().index_select(0, parts.cluster)
+            return weight / size.to(weight.dtype).index_select(0, parts.cluster)
         threshold = self.threshold.to(edge_score.dtype)[union.edge_replica]
         grade = (edge_score - threshold) / (self.top - threshold)
         if union.padded:

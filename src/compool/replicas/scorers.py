@@ -51,12 +51,15 @@ class StackedSimilarity(Module):
         if self.training:
             counted = edge_index[0] != edge_index[1]
             num_edges = _sum_by_replica(counted.to(self.variance.dtype), union)
-            self.num_batches_tracked += (num_edges > 0).squeeze(1)
-            share = (num_edges > 0) * momentum(self.num_batches_tracked).unsqueeze(1).to(self.mean.dtype)
-            self.mean.lerp_(ops.edge_moments(x, edge_index, counted, union.replica, union.replicas), share)
+            mean = ops.edge_moments(x, edge_index, counted, union.replica, union.replicas)
+            counts = (num_edges > 0) & mean.isfinite().all(1, keepdim=True)  # see `_torch_similarity.observe`
+            self.num_batches_tracked += counts.squeeze(1)
+            share = counts * momentum(self.num_batches_tracked).unsqueeze(1).to(self.mean.dtype)
+            self.mean.lerp_(torch.where(counts, mean, self.mean), share)
         distance, x = distance_and_pass(x, edge_index, channel_shares(self.logit, self.mean)[1], union.replica)
         if self.training:
-            self.variance.lerp_(_variance(distance.detach(), counted, num_edges, union), share)
+            variance = _variance(distance.detach(), counted, num_edges, union)
+            self.variance.lerp_(torch.where(variance.isfinite(), variance, self.variance), share)
         scale = negative_scale(self.variance)
         return (distance - 1) * kernels.segment_repeat(scale, union.edge_ptr, distance.size(0)).squeeze(1), x
 

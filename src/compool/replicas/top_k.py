@@ -75,8 +75,7 @@ class StackedSAGPooling(StackedTopKPooling):
 
 def _highest(score: Tensor, union: Union, ratio: float) -> Tensor:
     """Mask [N] of the highest-scoring nodes of each graph: a share `ratio`, rounded up, or from 1 on `ratio` nodes."""
-    zeros = score.new_zeros(score.size(0), dtype=torch.long)
-    graph = torch.searchsorted(union.graph_ptr, torch.arange(score.size(0), device=score.device), right=True) - 1
+    zeros, graph = score.new_zeros(score.size(0), dtype=torch.long), union.graph
     order = score.argsort(descending=True, stable=True)
     order = order[graph[order].argsort(stable=True)]  # by graph, then by score
     position = zeros.index_copy(0, order, torch.arange(score.size(0), device=score.device))

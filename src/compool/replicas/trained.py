@@ -124,4 +124,6 @@ def resume(learner: Learner | SingleLearner, best: Trained, saved: Mapping[str, 
     copy_into(best.weights.values(), [saved[f"weights.{name}"] for name in best.weights])
     best.logits = {name: tensor.to(learner.keys.device) for name, tensor in logits.items()}
     best.curves = Curves(**{name: list(curve) for name, curve in curves.items()})
+    if isinstance(learner, SingleLearner):
+        learner.levels, learner.call.width = curves["kept"].size(2), logits["validation"].size(2)
     return len(best.curves.loss)

@@ -129,9 +129,8 @@ def train_learner(
     evaluate: Callable[[Tensor], Evaluation] = learner.evaluate
     captured_steps: list[CapturedStep[Any]] = []
     if isinstance(learner, Learner) and _can_capture(learner.stack, graphs):
-        step = CapturedStep(
-            learner, learner.step, train_ids[:, : settings.batch], _step_capacity(graphs, train_ids, keys, settings)
-        )
+        first = _ordered(train_ids, keys, 1, settings)[:, : settings.batch]  # the capture runs it, so it must fit
+        step = CapturedStep(learner, learner.step, first, _step_capacity(graphs, train_ids, keys, settings))
         capacity = graphs.capacity(torch.cat([_parts(ids, size) for ids in held_out]))
         evaluate = CapturedStep(learner, learner.evaluate, held_out[0][:, :size], capacity)
         captured_steps = [step, evaluate]

@@ -212,9 +212,12 @@ class Graphs:
         return shift + torch.arange(len(shift), device=shift.device)
 
     def capacity(self, graphs: Tensor) -> Capacity:
-        """The capacity that suffices for all steps [steps, R, B]; −1 means no graph."""
+        """The capacity that suffices for all steps [steps, R, B]; −1 means no graph.
+
+        It is at least one node and one edge, because some kernels read the first.
+        """
         totals = [segment_sizes(ptr, graphs).sum((1, 2)).amax() for ptr in (self.node_ptr, self.edge_ptr)]
-        return Capacity(*torch.stack(totals).tolist())
+        return Capacity(*torch.stack(totals).clamp(min=1).tolist())
 
     def union(
         self,

@@ -104,7 +104,7 @@ def activate(x, bias, ptr, out):
             row, to = x[i], out[i]
             for c in range(row.size):
                 value = row[c] + shift[c]
-                to[c] = value if value > 0 else 0.0
+                to[c] = 0.0 if value <= 0 else value  # NaN stays NaN
 
 
 @fast
@@ -117,7 +117,8 @@ def activate_and_drop(x, bias, ptr, probability, out, key):
             row, to, base = x[i], out[i], (i - ptr[s]) * x.shape[1]
             for c in range(row.size):
                 value = row[c] + shift[c]
-                to[c] = value * scale if (value > 0) & _kept(base + c, low, high, least) else 0.0
+                dropped = not _kept(base + c, low, high, least)
+                to[c] = 0.0 if (value <= 0) | dropped else value * scale
 
 
 @fast
