@@ -1,4 +1,4 @@
-"""One red island or two? GIN and component pooling, side by side, trained in under a minute on two cores.
+"""One red island or two? GIN and component pooling, side by side, trained in half a minute on two idle cores.
 
 python examples/color_connectivity.py            # prints accuracies, draws out/color_connectivity.png
 python examples/color_connectivity.py --side 32  # also tested on a larger grid
