@@ -63,6 +63,10 @@ def one_class():
     for _ in range(9):
         yield Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]), y=0)
 
+def coloured():
+    from compool.data import color_connectivity
+    return color_connectivity("grid-16", count=30, seed=5)
+
 number = 3
 """
 
@@ -138,6 +142,23 @@ def test_a_saved_set(tmp_path: Path) -> None:
     folder = run_study("--data", "sets")  # no data set named
     assert (folder.exit_code, folder.stdout) == (2, "")
     assert folder.stderr == "compool: --data sets is a folder of data sets: name one before --data; it has mine\n"
+
+
+@pytest.mark.parametrize("reference", ["communities.npz", "communities.zip", "own_graphs.py:coloured"])
+def test_own_graphs_with_the_name_of_a_generated_set(reference: str, tmp_path: Path) -> None:
+    communities(30, seed=7).save(tmp_path / "communities.npz")
+    if reference == "communities.zip":
+        (tmp_path / "communities.npz").unlink()
+        write(tmp_path / "unpacked", name="communities")
+        make_archive(str(tmp_path / "communities"), "zip", tmp_path / "unpacked")
+    name, num_graphs = {
+        "communities.npz": ("communities", 30),
+        "communities.zip": ("communities", 3),
+        "own_graphs.py:coloured": ("color-connectivity-16", 30),
+    }[reference]
+    result = run_study("--data", reference, "--dry-run")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith(f"{name}: {num_graphs} graphs, ")
 
 
 def test_one_class_is_refused_and_a_generator_names_the_set() -> None:

@@ -1,6 +1,7 @@
 """Features of other graphs in the columns of a set: by the names of labels, and by degrees."""
 
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -147,7 +148,21 @@ def test_without_names_labels_are_numbers(tmp_path: Path) -> None:
         fewer.encode(*open_graphs(tmp_path / "TINY"))
     named = tiny_encoding(tmp_path / "first", "labels")
     given = GraphSet("x", [0, 2], [0, 0], np.zeros((2, 0), int), [0], labels=[1, 0])
-    assert named.encode(given)[1].column.tolist() == [1, 0]
+    with pytest.raises(ValueError, match="x: the node labels have no names, but the model's are 7, 9; give the folder"):
+        named.encode(given)
+    assert replace(named, labels=("0", "1")).encode(given)[1].column.tolist() == [1, 0]
+
+
+def test_a_set_keeps_the_names_of_its_files(tmp_path: Path) -> None:
+    """Parsed, from the cache, saved again, and as a subset."""
+    encoding = tiny_encoding(tmp_path / "first", "labels")
+    write(tmp_path / "other", "OTHER", node_labels="9\n" * 6)
+    parsed, cached = (load("OTHER", tmp_path / "other") for _ in range(2))
+    cached.save(tmp_path / "saved.npz")
+    for graphs in (parsed, cached, GraphSet.open(tmp_path / "saved.npz")[0]):
+        assert graphs.names == Names(("-1", "1"), ("9",))
+        assert encoding.encode(graphs)[1].column.tolist() == [1] * 6
+        assert encoding.encode(graphs[1:])[1].column.tolist() == [1] * 3
 
 
 @pytest.mark.parametrize("kind", ["attributes", "labels", "degree", "one", "released"])

@@ -17,6 +17,7 @@ import compool
 from compool import data, nn, study
 from compool.cli import app
 from compool.data import GraphSet, communities, community_count, community_labels
+from compool.data.names import Names
 from compool.replicas import learner as learners
 from compool.replicas import single
 from compool.study.export import measured_score
@@ -431,7 +432,7 @@ def test_other_graphs_in_tu_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     write_tu(replace(only_two, labels=only_two.labels - 2), tmp_path / "new", "NEW", "cd", None)
     result = run.invoke(app, ["predict", "model", "--data", "new"])
     assert result.exit_code == 0, result.stderr
-    expected = compool.load_model("model").predict(only_two)
+    expected = compool.load_model("model").predict(only_two, Names(labels=tuple(str(ord(letter)) for letter in "abcd")))
     lines = list(csv.DictReader(io.StringIO(result.stdout)))
     assert [line["class"] for line in lines] == [("-1", "5", "7")[label] for label in expected.classes]
     ours = torch.tensor([[float(line[f"probability_{name}"]) for name in ("-1", "5", "7")] for line in lines])

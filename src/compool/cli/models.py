@@ -42,7 +42,6 @@ def export_network(
     """
     from compool.cli._data import find_data
     from compool.cli._display import Display
-    from compool.data import is_generated
     from compool.data.names import Names
     from compool.data.opening import names_of
     from compool.study import Store, export, find_run, load_model, recipe_data
@@ -61,7 +60,7 @@ def export_network(
         used = recipe_of(run)
         graphs = recipe_data.load_data(used, source.folder)
         name = used.files or used.dataset
-        names = Names() if is_generated(name) else names_of(name, source.folder)
+        names = Names() if recipe_data.is_made(name, source.folder) else names_of(name, source.folder)
         display.status("exporting")
         export.export_run(run, Store(store).weights(run), graphs, out, names)
         measured = None

@@ -8,17 +8,18 @@ from numpy.typing import NDArray
 
 from compool.data._edges import OneDirectionError, order_edges
 from compool.data._text import read_floats, read_integers
-from compool.data._tu_files import Read, open_files
+from compool.data._tu_files import Read, open_files, read_names
 from compool.data.graph_set import GraphSet
+from compool.data.names import Names
 
 
 def parse(name: str, source: Path, has_targets: bool = True) -> GraphSet:
     """Parse the text files of a set in a zip file or a folder. Without `has_targets`, missing classes are 0."""
     with open_files(name, source) as read:
-        return _parse_files(name, read, has_targets)
+        return _parse_files(name, read, has_targets, read_names(name, source))
 
 
-def _parse_files(name: str, read: Read, has_targets: bool) -> GraphSet:
+def _parse_files(name: str, read: Read, has_targets: bool, names: Names) -> GraphSet:
     def column(suffix: str) -> NDArray[np.int32]:
         stream = read(suffix)
         if stream is None:
@@ -53,8 +54,8 @@ def _parse_files(name: str, read: Read, has_targets: bool) -> GraphSet:
     if edges.rows is not None:
         edge_labels = None if edge_labels is None else edge_labels[edges.rows]
         edge_attributes = None if edge_attributes is None else edge_attributes[edges.rows]
-    nodes = (labels, attributes, edges.looped)
-    return GraphSet(name, node_ptr, edges.edge_ptr, edges.edge_index, y, *nodes, edge_labels, edge_attributes)
+    nodes, of_edges = (labels, attributes, edges.looped), (edge_labels, edge_attributes)
+    return GraphSet(name, node_ptr, edges.edge_ptr, edges.edge_index, y, *nodes, *of_edges, names=names)
 
 
 def _read_targets(name: str, read: Read, num_graphs: int | None) -> NDArray[Any]:

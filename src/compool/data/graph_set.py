@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import InitVar, dataclass, fields, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -18,6 +18,7 @@ from compool.data._packing import pack, unpack
 from compool.data._selection import graph_ids, single_id, take
 from compool.data.conversion import arrays_of, name_of, to_data
 from compool.data.features import Features, Vocabulary, edge_features, features, num_labels, vocabulary_of
+from compool.data.names import Names, names_from_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -77,6 +78,8 @@ class GraphSet:
     """Whether `checksum` includes labels and attributes of edges: not for TU files, as earlier versions did not read
     them, and runs on these sets stay comparable.
     """
+    names: Names = field(default_factory=Names)
+    """The names of classes and labels in the files of the set, if they have any; not part of the checksum."""
     check_edges: InitVar[bool] = True
     """Whether to check every edge. If not, the set is only safe for planning."""
 
@@ -277,7 +280,8 @@ class GraphSet:
         """
         if Path(path).suffix != ".npz":
             raise ValueError(f"the path of a saved set must end in .npz, got {path}")
-        _graph_file.write_arrays(Path(path), pack(self), about | {"summary": json.dumps(self.summary)})
+        notes = {"summary": json.dumps(self.summary)} | ({"names": self.names.as_json()} if any(self.names) else {})
+        _graph_file.write_arrays(Path(path), pack(self), notes | about)
 
     @classmethod
     def open(cls, path: Path | str, check_edges: bool = True) -> tuple["GraphSet", dict[str, str]]:
@@ -290,7 +294,8 @@ class GraphSet:
         """
         arrays, about, has_checksum = _graph_file.read_arrays(Path(path))
         try:
-            return cls(**unpack(arrays), check_edges=check_edges or not has_checksum), about
+            names = names_from_json(about.get("names", ""))
+            return cls(**unpack(arrays), names=names, check_edges=check_edges or not has_checksum), about
         except (ValueError, TypeError, LookupError) as error:
             raise _graph_file.damaged(Path(path), error) from None
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from compool._words import did_you_mean
 from compool.data._parsing import parse
-from compool.data._tu_files import read_names
 from compool.data.conversion import check_name
 from compool.data.generated import GENERATED_NAMES
 from compool.data.graph_set import GraphSet
@@ -92,7 +91,7 @@ def _cached(name: str, source: Path, cached: Path, check_edges: bool) -> GraphSe
 
 def _save(graphs: GraphSet, cached: Path, source: Path) -> None:
     try:
-        graphs.save(cached, source=_signature(source), names=read_names(graphs.name, source).as_json())
+        graphs.save(cached, source=_signature(source))
     except OSError as error:  # a failure to cache must not stop the command
         _log.warning("%s cannot be written (%s): %s is parsed again next time", cached, error, source)
 
