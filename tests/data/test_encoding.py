@@ -48,6 +48,16 @@ def test_classes_may_be_missing(tmp_path: Path) -> None:
         load("TINY", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "line"), [("1001\n" * 6, 1), ("2\n" * 6, 1), ("1\n1\n1\n3\n3\n4\n", 4), ("0\n1\n1\n2\n2\n3\n", 1)]
+)
+def test_without_classes_graphs_are_numbered_without_gaps(numbers: str, line: int, tmp_path: Path) -> None:
+    write(tmp_path, graph_labels=None, graph_indicator=numbers)
+    message = rf"TINY_graph_indicator\.txt, line {line}: graphs must be numbered from 1, in order"
+    with pytest.raises(ValueError, match=message):
+        open_graphs(tmp_path / "TINY")
+
+
 def test_labels_get_the_columns_of_their_names(tmp_path: Path) -> None:
     """A set that has only label 9 would number it 0."""
     encoding = tiny_encoding(tmp_path / "first", "labels")

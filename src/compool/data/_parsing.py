@@ -27,11 +27,8 @@ def _parse_files(name: str, read: Read, has_targets: bool, names: Names) -> Grap
         return read_integers(stream, f"{name}_{suffix}.txt")[:, 0]
 
     graph = column("graph_indicator") - 1
-    wrong = np.flatnonzero(np.diff(graph, prepend=graph[:1]) < 0)
-    if len(wrong) or (len(graph) and graph[0] < 0):
-        line = int(wrong[0]) + 1 if len(wrong) else 1
-        raise ValueError(f"{name}_graph_indicator.txt, line {line}: graphs must be numbered from 1, in order")
-    y = _read_targets(name, read, None if has_targets else graph.max(initial=-1) + 1)
+    _require_order(name, graph)
+    y = _read_targets(name, read, None if has_targets else graph)
     if len(graph) == 0 or graph[-1] >= len(y):
         num_graphs = int(graph[-1]) + 1 if len(graph) else 0
         kind = "graph_attributes" if y.dtype.kind == "f" else "graph_labels"
@@ -58,16 +55,28 @@ def _parse_files(name: str, read: Read, has_targets: bool, names: Names) -> Grap
     return GraphSet(name, node_ptr, edges.edge_ptr, edges.edge_index, y, *nodes, *of_edges, names=names)
 
 
-def _read_targets(name: str, read: Read, num_graphs: int | None) -> NDArray[Any]:
+def _require_order(name: str, graph: NDArray[np.int32], gaps: bool = True) -> None:
+    """Raise a ValueError unless the graph of each node ascends from 0. Gaps are graphs without nodes."""
+    steps = np.diff(graph, prepend=0)
+    wrong = steps < 0
+    if not gaps:
+        wrong |= steps > np.minimum(np.arange(len(steps)), 1)  # the first node belongs to the first graph
+    if wrong.any():
+        line = int(wrong.argmax()) + 1
+        raise ValueError(f"{name}_graph_indicator.txt, line {line}: graphs must be numbered from 1, in order")
+
+
+def _read_targets(name: str, read: Read, graph: NDArray[np.int32] | None) -> NDArray[Any]:
     """Classes, numbered in the order of their names; in sets without classes, the attributes of graphs. If there are
-    neither, `num_graphs` zeros.
+    neither, zeros for the graphs of the nodes, if given.
     """
     if (stream := read("graph_labels")) is not None:
         names = read_integers(stream, f"{name}_graph_labels.txt")[:, 0]
         return np.unique(names, return_inverse=True)[1].astype(np.int64)
     if (stream := read("graph_attributes")) is None:
-        if num_graphs is not None:
-            return np.zeros(num_graphs, np.int64)
+        if graph is not None:
+            _require_order(name, graph, gaps=False)
+            return np.zeros(graph.max(initial=-1) + 1, np.int64)
         raise FileNotFoundError(f"{name} has no {name}_graph_labels.txt")
     values = read_floats(stream, f"{name}_graph_attributes.txt")
     return values[:, 0] if values.shape[1] == 1 else values

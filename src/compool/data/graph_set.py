@@ -104,7 +104,7 @@ class GraphSet:
             to_undirected: add the missing direction of edges, with the same ``edge_attr``, instead of rejecting
                 graphs that have an edge in one direction only.
             task: ``"classification"``, ``"regression"`` or ``"multilabel"``; by default, ``y`` of whole numbers are
-                classes, ``y`` [1, T] of nothing but 0, 1 and NaN are labels, and the rest are numbers to predict.
+                classes, other ``y`` [1, T] of nothing but 0, 1 and NaN are labels, and the rest are numbers to predict.
 
         Raises:
             ValueError: if a graph lacks something or does not match the others; the message says which graph.
@@ -119,7 +119,11 @@ class GraphSet:
         if isinstance(graphs, GraphSet):
             if name is None and task in ("", graphs.task):
                 return graphs
-            return replace(graphs, name=name_of(graphs, name), task=task or graphs.task)
+            changed = replace(graphs, name=name_of(graphs, name), task=task or graphs.task, inherited=None)
+            known = graphs.inherited
+            if known is not None and changed.task != graphs.task:
+                known = replace(known, num_classes=vocabulary_of(changed).num_classes)
+            return replace(changed, inherited=known)
         return cls(name=name_of(graphs, name), task=task, edges_in_checksum=True, **arrays_of(graphs, to_undirected))
 
     @property
@@ -186,10 +190,14 @@ class GraphSet:
     @cached_property
     def checksum(self) -> str:
         """Sixteen hexadecimal digits that change with any node, edge or target, and with labels and attributes of edges
-        if `edges_in_checksum`. Runs are only compared on data with the same checksum.
+        if `edges_in_checksum`; for a subset, also with the classes, labels and degrees of the whole set that it lacks.
+        Runs are only compared on data with the same checksum.
         """
         names = [field.name for field in fields(self) if self.edges_in_checksum or field.name not in _EDGE_FIELDS]
-        return self._digest(names, "" if self.task == "classification" else self.task)
+        about = "" if self.task == "classification" else self.task
+        if self.inherited is not None and (known := _as_text(self.inherited)) != _as_text(vocabulary_of(self)):
+            about = f"{about} {known}"
+        return self._digest(names, about)
 
     @cached_property
     def edge_checksum(self) -> str:
@@ -303,3 +311,7 @@ class GraphSet:
     def notes(path: Path | str) -> dict[str, str]:
         """The notes that :meth:`save` wrote, `summary` among them, without reading the graphs."""
         return _graph_file.read_notes(Path(path))
+
+
+def _as_text(known: Vocabulary) -> str:
+    return f"{known.num_classes} {known.num_labels} {known.num_edge_labels} {known.degrees.tolist()}"
