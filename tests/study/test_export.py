@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -140,6 +141,25 @@ def test_the_network_is_a_module_of_pyg(tmp_path: Path) -> None:
         assert row["class"] == str(int(logits.argmax()))
         assert list(row["probabilities"].values()) == pytest.approx(logits.softmax(0).tolist(), abs=1e-6)
         assert row["kept"] == pytest.approx([level.x.size(0) / graph.num_nodes for level in (first, second)])
+
+
+@pytest.mark.usefixtures("few_graphs")
+def test_an_own_network_with_a_relative_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "own_package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "sizes.py").write_text("HIDDEN = 5\n")
+    source = NET.replace('Path(__file__).with_name("executed").touch()', "from .sizes import HIDDEN")
+    (package / "nets.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    graphs = communities(99)
+    found, folder = exported(trained_study(tmp_path, longer("own_package.nets:Net")), tmp_path, graphs)
+    for name in [name for name in sys.modules if name.startswith("compool_own_")]:
+        monkeypatch.delitem(sys.modules, name)  # as in another process
+    model = compool.load_model(folder, trust=True)
+    assert vars(sys.modules[type(model.network).__module__])["HIDDEN"] == 5
+    assert measured_score(model, found, graphs) == pytest.approx(found.test, abs=1e-7)
 
 
 @pytest.mark.usefixtures("few_graphs")

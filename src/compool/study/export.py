@@ -18,6 +18,7 @@ from compool.study.evaluation import metric_value
 from compool.study.kept import kept_network, recipe_of
 from compool.study.metrics import chosen_metric
 from compool.study.model import DESCRIPTION, FORMAT, SOURCE, WEIGHTS
+from compool.study.own_network import module_name
 from compool.study.prediction import Model
 from compool.study.runs import Run, decode_weights, describe_run
 
@@ -81,6 +82,8 @@ def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: 
             "arguments": json.loads(recipe.arguments or "{}"),
             "checksum": recipe.own_checksum,
         }
+        if module := module_name(recipe.own_network):
+            about["own"]["module"] = module  # its relative imports need the package
         tensors = decode_weights(weights)
         about["weights_checksum"] = checksum(tensors, notes)
         write_tensors(folder / WEIGHTS, tensors, notes)
