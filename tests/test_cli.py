@@ -19,6 +19,7 @@ import torch
 from typer.testing import CliRunner
 
 from compool.cli import app
+from compool.cli.sets import setting_words
 from compool.data import communities
 from compool.nn import Network, save_network
 from compool.study import Block, Store, recipe
@@ -132,6 +133,20 @@ def test_a_set_without_a_recipe_says_what_it_gets(tmp_path: Path) -> None:
         f"MINE has no built-in recipe; component uses the defaults: CPCL, {defaults} 0.1, readout mean",
         f"MINE has no built-in recipe; none uses the defaults: CCL, {defaults} 0.1, readout mean",
     ]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "words"),
+    [
+        ("halving", "lr 0.003, lr halved every 50, adamw"),
+        ("cosine", "lr 0.003, schedule cosine, adamw"),
+        ("plateau", "lr 0.003, schedule plateau: lr halved after 50 epochs without improvement, adamw"),
+    ],
+)
+def test_the_schedule_is_described_once(schedule: str, words: str) -> None:
+    text = ", ".join(setting_words(recipe("component", "own", schedule=schedule)))
+    assert words in text
+    assert text.count("schedule") == (schedule != "halving")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from compool.data import GraphSet, communities, features, load
 from compool.data.encoding import Encoding, encoding_from_dict, encoding_of
 from compool.data.names import Names
 from compool.data.opening import names_of, open_graphs
+from compool.data.tu import available
 from tests.data.test_tu import write
 
 
@@ -200,6 +201,18 @@ def test_the_set_itself_gets_its_own_features(kind: str, tmp_path: Path) -> None
 def test_descriptions_are_checked(given: object) -> None:
     with pytest.raises(ValueError, match=r"of the features|the features must be"):
         encoding_from_dict(given)
+
+
+def test_files_that_macos_adds_are_no_sets(tmp_path: Path) -> None:
+    write(tmp_path)
+    with zipfile.ZipFile(tmp_path / "TINY.zip", "w") as archive:
+        for path in sorted((tmp_path / "TINY").iterdir()):
+            archive.write(path, f"TINY/{path.name}")
+            archive.writestr(f"__MACOSX/TINY/._{path.name}", b"\0\5\x16\7")
+    (tmp_path / "TINY" / "._TINY_A.txt").touch()
+    (tmp_path / "._TINY.zip").touch()
+    assert len(open_graphs(tmp_path / "TINY.zip")[0]) == len(open_graphs(tmp_path / "TINY")[0]) == 3
+    assert available(tmp_path) == ["TINY"]
 
 
 def test_paths_that_hold_no_set(tmp_path: Path) -> None:

@@ -106,23 +106,21 @@ def predict_graphs(
     from rich.progress import Progress
 
     from compool._files import atomic_write
-    from compool.cli._data import find_data
+    from compool.cli._data import find_data, graphs_of, is_function
     from compool.data.opening import open_graphs
     from compool.study import load_model, local_resources
 
     if out is not None and out.is_dir():
         raise stop(f"--out {out} is a folder; give a file")
     model = load_model(folder, trust, local_resources(device).device)
-    source = find_data(data)
-    path = data
-    if source.folder is not None and source.name is not None and not data.exists():  # the saved result of a function
-        path = source.folder / f"{source.name}.npz"
+    if not is_function(data):
+        find_data(data)  # stops if there are no graphs
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("reading", total=None)
-        graphs, names = open_graphs(path)
+        graphs = graphs_of(str(data)) if is_function(data) else open_graphs(data)[0]
         progress.update(task, description="predicting", total=len(graphs))
-        predictions = model.predict(graphs, names, lambda done: progress.update(task, completed=done))
+        predictions = model.predict(graphs, on_graphs=lambda done: progress.update(task, completed=done))
     rows = predictions.rows()
     text = json.dumps(list(rows), indent=1) + "\n" if as_json else "".join(_csv_lines(rows))
     if out is None:

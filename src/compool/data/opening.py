@@ -46,6 +46,7 @@ def open_graphs(path: Path) -> tuple[GraphSet, Names]:
             raise ValueError(f"{path} is neither a zip file nor a saved set of graphs ({error})") from None
     else:
         raise FileNotFoundError(f"{path} does not exist")
+    found = [file for file in found if not file.startswith(".")]  # macOS adds files such as ._NAME_A.txt
     if len(found) != 1:
         available = ", ".join(file.removesuffix("_A.txt") for file in found) or "none"
         raise ValueError(f"{path} must have the files of one data set, such as NAME_A.txt; it has {available}")

@@ -148,7 +148,7 @@ def available(data: Path) -> list[str]:
     names = {path.stem for path in data.glob("*.zip")} | {path.stem for path in data.glob("*.npz")}
     for pattern in ("*_A.txt", "*/*_A.txt", "*/raw/*_A.txt"):
         names |= {path.name.removesuffix("_A.txt") for path in data.glob(pattern)}
-    return sorted(names)
+    return sorted(name for name in names if not name.startswith("."))  # macOS adds files such as ._NAME_A.txt
 
 
 def _download(name: str, folder: Path) -> Path:
