@@ -330,6 +330,10 @@ def edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]
         (edit(lambda about: about.pop("run")), "run must have a data set, method and replica"),
         (edit(lambda about: about.update(weights_checksum="0")), "come from different exports; export the network"),
         (edit(lambda about: about.update(own="Net")), "own must have a class and its arguments"),
+        (
+            edit(lambda about: about.update(own={"class": "Net", "arguments": {}, "module": 3})),
+            "the module of own must",
+        ),
         (lambda path: (path / WEIGHTS).write_bytes(b"x" * 99), "is damaged, or not a safetensors file"),
         (lambda path: flip_last_bit(path / WEIGHTS), "network.safetensors is damaged: its contents do not match"),
     ],

@@ -42,8 +42,6 @@ def export_network(
     """
     from compool.cli._data import find_data
     from compool.cli._display import Display
-    from compool.data.names import Names
-    from compool.data.opening import names_of
     from compool.study import Store, export, find_run, load_model, recipe_data
     from compool.study.kept import recipe_of
     from compool.study.metrics import METRICS, chosen_metric
@@ -59,10 +57,8 @@ def export_network(
         run = find_run(store, _known_name(dataset), method, recipe, replica)
         used = recipe_of(run)
         graphs = recipe_data.load_data(used, source.folder)
-        name = used.files or used.dataset
-        names = Names() if recipe_data.is_made(name, source.folder) else names_of(name, source.folder)
         display.status("exporting")
-        export.export_run(run, Store(store).weights(run), graphs, out, names)
+        export.export_run(run, Store(store).weights(run), graphs, out)
         measured = None
         if trust or not used.own_network:
             measured = export.measured_score(load_model(out, trust), run, graphs)

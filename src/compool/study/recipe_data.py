@@ -20,18 +20,20 @@ def load_data(recipe: Recipe, folder: Path | None, check_edges: bool = True) -> 
         check_edges: check every edge of a cached set again; for a plan, its checksum is enough.
     """
     name = recipe.files or recipe.dataset
-    return data.generate(name) if is_made(name, folder) else data.load(name, folder, "tu", check_edges=check_edges)
+    if must_generate(name, folder):
+        return data.generate(name)
+    return data.load(name, folder, "tu", check_edges=check_edges)
 
 
-def is_made(name: str, folder: Path | None) -> bool:
+def must_generate(name: str, folder: Path | None) -> bool:
     """Whether a set is generated: it has the name of a generated set, and the folder has no set of this name.
 
     Example:
         >>> folder = getfixture("tmp_path")
-        >>> is_made("communities", None), is_made("communities", folder), is_made("NCI1", folder)
+        >>> must_generate("communities", None), must_generate("communities", folder), must_generate("NCI1", folder)
         (True, True, False)
         >>> data.communities(9).save(folder / "communities.npz")
-        >>> is_made("communities", folder)
+        >>> must_generate("communities", folder)
         False
     """
     return data.is_generated(name) and (folder is None or name not in available(folder))
