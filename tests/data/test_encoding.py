@@ -203,6 +203,15 @@ def test_descriptions_are_checked(given: object) -> None:
         encoding_from_dict(given)
 
 
+def test_names_that_do_not_fit(tmp_path: Path) -> None:
+    encoding = tiny_encoding(tmp_path, "labels")
+    graphs = load("TINY", tmp_path)
+    changed = replace(graphs, labels=graphs.labels + 1)
+    with pytest.raises(ValueError, match="TINY: there are 2 names for node labels, but a node label is 2; give names"):
+        encoding.encode(changed)
+    assert encoding.encode(changed, Names(labels=("5", "7", "9")))[1].column.tolist() == graphs.labels.tolist()
+
+
 def test_files_that_macos_adds_are_no_sets(tmp_path: Path) -> None:
     write(tmp_path)
     with zipfile.ZipFile(tmp_path / "TINY.zip", "w") as archive:

@@ -155,22 +155,20 @@ def _read(index: int, graph: Any) -> _Graph:
     if y.ndim > 2 or (y.ndim and len(y) != 1):
         raise wrong(f"must have one y, of shape [1], or [1, T] for several targets; got {list(y.shape)}")
     for name, values in (("x", x), ("edge_attr", edge_attr)):
-        if values is not None and values.dtype.kind not in "biuf":
+        if values is None:
+            continue
+        if values.dtype.kind not in "biuf":
             raise wrong(f"must have numbers as {name}, got {values.dtype}")
-        if values is not None and values.dtype.kind == "f" and not np.isfinite(values).all():
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise wrong(f"has NaN or infinite values in {name}; fill them in, or leave the graph out")
-        if values is not None and values.shape[1:] == (0,):
+        if values.shape[1:] == (0,):
             raise wrong(f"has {name} without columns; leave {name} out" + " for one-hot degrees" * (name == "x"))
-        if (
-            values is not None
-            and _are_labels(values)
-            and not 0 <= values.min(initial=0) <= values.max(initial=0) < (MAX_VALUES)
-        ):
-            outside = values.min() if values.min() < 0 else values.max()
+        outside = values[(values < 0) | (values >= MAX_VALUES)]
+        if len(outside) and _are_labels(values):
+            kind, most = "node" if name == "x" else "edge", f"{MAX_VALUES - 1:,}"
             raise ValueError(
-                f"graph {index}: {name} is one column of whole numbers, so it is read as "
-                f"{'node' if name == 'x' else 'edge'} labels, which must be 0..{MAX_VALUES - 1:,}; got {outside}. "
-                f"Use {name}.float() for a number"
+                f"graph {index}: {name} is one column of whole numbers, so it is read as {kind} labels, which must be "
+                f"0..{most}; got {outside[0]}. Use {name}.float() for a number"
             )
     return _Graph(int(num_nodes), edge_index.astype(np.int64, copy=False), x, edge_attr, y)
 

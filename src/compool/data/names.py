@@ -64,6 +64,10 @@ def renumber(
         [2, 0, 2]
     """
     present = np.unique(values).tolist()
+    if names and present and present[-1] >= len(names):
+        raise ValueError(
+            f"there are {len(names)} names for {what}s, but a {what} is {present[-1]}; give names that fit"
+        )
     if names and known:
         unknown = [names[label] for label in present if names[label] not in known]
         table = np.array([known.index(name) if name in known else -1 for name in names], np.int32)
