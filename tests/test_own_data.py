@@ -1,5 +1,6 @@
 """Studies on data of one's own: a function that returns graphs, or a saved set."""
 
+import json
 from pathlib import Path
 from shutil import make_archive
 from typing import Any
@@ -11,7 +12,7 @@ from compool.cli import app
 from compool.cli._data import find_data
 from compool.data import GraphSet, communities, community_count, load
 from compool.data.paper import TU_NAMES
-from compool.study import METHODS, Store, recipe
+from compool.study import METHODS, Store, load_model, recipe
 from tests.data.test_tu import write
 
 run = CliRunner()
@@ -62,6 +63,10 @@ def directed():
 def one_class():
     for _ in range(9):
         yield Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]), y=0)
+
+def coloured():
+    from compool.data import color_connectivity
+    return color_connectivity("grid-16", count=30, seed=5)
 
 number = 3
 """
@@ -140,6 +145,23 @@ def test_a_saved_set(tmp_path: Path) -> None:
     assert folder.stderr == "compool: --data sets is a folder of data sets: name one before --data; it has mine\n"
 
 
+@pytest.mark.parametrize("reference", ["communities.npz", "communities.zip", "own_graphs.py:coloured"])
+def test_own_graphs_with_the_name_of_a_generated_set(reference: str, tmp_path: Path) -> None:
+    communities(30, seed=7).save(tmp_path / "communities.npz")
+    if reference == "communities.zip":
+        (tmp_path / "communities.npz").unlink()
+        write(tmp_path / "unpacked", name="communities")
+        make_archive(str(tmp_path / "communities"), "zip", tmp_path / "unpacked")
+    name, num_graphs = {
+        "communities.npz": ("communities", 30),
+        "communities.zip": ("communities", 3),
+        "own_graphs.py:coloured": ("color-connectivity-16", 30),
+    }[reference]
+    result = run_study("--data", reference, "--dry-run")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith(f"{name}: {num_graphs} graphs, ")
+
+
 def test_one_class_is_refused_and_a_generator_names_the_set() -> None:
     result = run_study("--data", "own_graphs.py:one_class")
     assert result.exit_code == 2
@@ -149,7 +171,7 @@ def test_one_class_is_refused_and_a_generator_names_the_set() -> None:
 def test_a_zip_file(tmp_path: Path) -> None:
     write(tmp_path / "unpacked")
     make_archive(str(tmp_path / "TINY"), "zip", tmp_path / "unpacked")
-    assert find_data(tmp_path / "TINY.zip") == (tmp_path, "TINY", False)
+    assert find_data(tmp_path / "TINY.zip") == (tmp_path, "TINY", False, True)
     assert load("TINY", tmp_path / "TINY.zip").checksum == load("TINY", tmp_path / "unpacked").checksum
     with pytest.raises(FileNotFoundError, match=r"TINY\.zip is neither OTHER\.zip nor OTHER\.npz"):
         load("OTHER", tmp_path / "TINY.zip")
@@ -199,6 +221,40 @@ def test_errors_in_own_code_come_with_their_traceback(reference: str, line: str,
     assert line in result.stderr
     assert "src/compool" not in result.stderr  # none of our lines
     assert result.stderr.splitlines()[-1].startswith(f"compool: {reference}: {last}")
+
+
+def test_a_file_with_a_name_that_stands_for_another_set(tmp_path: Path) -> None:
+    communities(30).save(tmp_path / "PROTEINS.npz")
+    communities(60).save(tmp_path / "PROTEINS_full.npz")  # must not be used instead
+    for arguments in (["--data", "PROTEINS.npz"], ["PROTEINS", "--data", "PROTEINS.npz"]):
+        result = run_study(*arguments, "--dry-run")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr == (
+            "compool: --data gives a file named PROTEINS, but PROTEINS stands for PROTEINS_full in studies; rename the "
+            "file to use your own set\n"
+        )
+
+
+def test_predicting_what_a_function_returns(tmp_path: Path) -> None:
+    """Graphs of PyG as model.predict takes them; a set may have any name; targets may be missing."""
+    (tmp_path / "more.py").write_text(
+        "from compool.data import GraphSet, communities\n"
+        "def listed():\n    return [graph.update({'y': None}) for graph in communities(30, seed=7)]\n"
+        "def proteins():\n    return GraphSet.from_data(communities(30, seed=7), name='PROTEINS')\n"
+        "def nothing():\n    return 3\n"
+    )
+    assert run_study("communities").exit_code == 0
+    exported = run.invoke(app, ["export", "communities", "--method", "gin", "--out", "model"])
+    assert exported.exit_code == 0, exported.stderr
+    expected = load_model("model").predict(communities(30, seed=7)).classes.tolist()
+    for function in ("listed", "proteins"):
+        result = run.invoke(app, ["predict", "model", "--data", f"more.py:{function}", "--json"])
+        assert result.exit_code == 0, result.stderr
+        assert [int(row["class"]) for row in json.loads(result.stdout)] == expected
+    wrong = run.invoke(app, ["predict", "model", "--data", "more.py:nothing"])
+    assert wrong.stderr == (
+        "compool: --data more.py:nothing: graphs must be a list of torch_geometric.data.Data or a dataset, got int\n"
+    )
 
 
 def test_other_names_than_that_of_the_function() -> None:

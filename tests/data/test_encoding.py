@@ -1,6 +1,7 @@
 """Features of other graphs in the columns of a set: by the names of labels, and by degrees."""
 
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from compool.data import GraphSet, communities, features, load
 from compool.data.encoding import Encoding, encoding_from_dict, encoding_of
 from compool.data.names import Names
 from compool.data.opening import names_of, open_graphs
+from compool.data.tu import available
 from tests.data.test_tu import write
 
 
@@ -45,6 +47,16 @@ def test_classes_may_be_missing(tmp_path: Path) -> None:
     assert (graphs.y.tolist(), names.classes) == ([0, 0, 0], ())
     with pytest.raises(FileNotFoundError, match=r"TINY has no TINY_graph_labels\.txt"):
         load("TINY", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "line"), [("1001\n" * 6, 1), ("2\n" * 6, 1), ("1\n1\n1\n3\n3\n4\n", 4), ("0\n1\n1\n2\n2\n3\n", 1)]
+)
+def test_without_classes_graphs_are_numbered_without_gaps(numbers: str, line: int, tmp_path: Path) -> None:
+    write(tmp_path, graph_labels=None, graph_indicator=numbers)
+    message = rf"TINY_graph_indicator\.txt, line {line}: graphs must be numbered from 1, in order"
+    with pytest.raises(ValueError, match=message):
+        open_graphs(tmp_path / "TINY")
 
 
 def test_labels_get_the_columns_of_their_names(tmp_path: Path) -> None:
@@ -147,7 +159,21 @@ def test_without_names_labels_are_numbers(tmp_path: Path) -> None:
         fewer.encode(*open_graphs(tmp_path / "TINY"))
     named = tiny_encoding(tmp_path / "first", "labels")
     given = GraphSet("x", [0, 2], [0, 0], np.zeros((2, 0), int), [0], labels=[1, 0])
-    assert named.encode(given)[1].column.tolist() == [1, 0]
+    with pytest.raises(ValueError, match="x: the node labels have no names, but the model's are 7, 9; give the folder"):
+        named.encode(given)
+    assert replace(named, labels=("0", "1")).encode(given)[1].column.tolist() == [1, 0]
+
+
+def test_a_set_keeps_the_names_of_its_files(tmp_path: Path) -> None:
+    """Parsed, from the cache, saved again, and as a subset."""
+    encoding = tiny_encoding(tmp_path / "first", "labels")
+    write(tmp_path / "other", "OTHER", node_labels="9\n" * 6)
+    parsed, cached = (load("OTHER", tmp_path / "other") for _ in range(2))
+    cached.save(tmp_path / "saved.npz")
+    for graphs in (parsed, cached, GraphSet.open(tmp_path / "saved.npz")[0]):
+        assert graphs.names == Names(("-1", "1"), ("9",))
+        assert encoding.encode(graphs)[1].column.tolist() == [1] * 6
+        assert encoding.encode(graphs[1:])[1].column.tolist() == [1] * 3
 
 
 @pytest.mark.parametrize("kind", ["attributes", "labels", "degree", "one", "released"])
@@ -175,6 +201,27 @@ def test_the_set_itself_gets_its_own_features(kind: str, tmp_path: Path) -> None
 def test_descriptions_are_checked(given: object) -> None:
     with pytest.raises(ValueError, match=r"of the features|the features must be"):
         encoding_from_dict(given)
+
+
+def test_names_that_do_not_fit(tmp_path: Path) -> None:
+    encoding = tiny_encoding(tmp_path, "labels")
+    graphs = load("TINY", tmp_path)
+    changed = replace(graphs, labels=graphs.labels + 1)
+    with pytest.raises(ValueError, match="TINY: there are 2 names for node labels, but a node label is 2; give names"):
+        encoding.encode(changed)
+    assert encoding.encode(changed, Names(labels=("5", "7", "9")))[1].column.tolist() == graphs.labels.tolist()
+
+
+def test_files_that_macos_adds_are_no_sets(tmp_path: Path) -> None:
+    write(tmp_path)
+    with zipfile.ZipFile(tmp_path / "TINY.zip", "w") as archive:
+        for path in sorted((tmp_path / "TINY").iterdir()):
+            archive.write(path, f"TINY/{path.name}")
+            archive.writestr(f"__MACOSX/TINY/._{path.name}", b"\0\5\x16\7")
+    (tmp_path / "TINY" / "._TINY_A.txt").touch()
+    (tmp_path / "._TINY.zip").touch()
+    assert len(open_graphs(tmp_path / "TINY.zip")[0]) == len(open_graphs(tmp_path / "TINY")[0]) == 3
+    assert available(tmp_path) == ["TINY"]
 
 
 def test_paths_that_hold_no_set(tmp_path: Path) -> None:

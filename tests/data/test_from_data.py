@@ -79,6 +79,7 @@ def test_one_direction_is_refused_or_added() -> None:
         (1, "classification", [1, 1]),
         (torch.tensor(1), "classification", [1, 1]),
         (torch.tensor([1]), "classification", [1, 1]),
+        (torch.tensor([[1]]), "classification", [1, 1]),  # as in OGB
         (0.5, "regression", [0.5, 0.5]),
         (torch.tensor([0.5], dtype=torch.float64), "regression", [0.5, 0.5]),
         (torch.tensor([[0.5, 2.0]]), "regression", [[0.5, 2.0]] * 2),
@@ -114,7 +115,10 @@ def hetero() -> HeteroData:
         ([path_graph(torch.zeros(3))], r"graph 0 must have one y, of shape \[1\], or \[1, T\].*; got \[3\]"),
         ([path_graph(), path_graph(torch.zeros(1, 2))], "graph 1 has 2 targets in y, but graph 0 has 1; fill in NaN"),
         ([path_graph("active")], "graph 0 must have numbers as y, got <U6"),
-        ([path_graph(-1)], "y must hold classes from 0 to 999,999 for classification; graph [01] has -1"),
+        (
+            [path_graph(-1)],
+            "y must hold classes from 0 to 999,999 for classification; graph [01] has -1; number",
+        ),
         ([path_graph(float("nan"))], "y must be finite for regression"),
         ([path_graph(), path_graph(x=torch.ones(3, 5))], "graph 1 has 5 columns in x, but graph 0 has 2 columns"),
         ([path_graph(), path_graph(x=None, num_nodes=3)], "graph 1 has nothing in x, but graph 0 has 2 columns"),
@@ -132,7 +136,15 @@ def hetero() -> HeteroData:
             r"graph 0 must have whole numbers \[2, E\] as edge_index, got int64 \[4, 2",
         ),
         ([path_graph(edge_index=None)], "graph 0 has no edge_index; without edges it is torch.empty"),
-        ([path_graph(x=torch.tensor([-1, 0, 1]))], r"labels must lie in 0\.\.999999, node labels; got -1"),
+        (
+            [path_graph(x=torch.tensor([-1, 0, 1]))],
+            r"graph 0: x is one column of whole numbers, so it is read as node labels, which must be 0\.\.999,999; got",
+        ),
+        (
+            [path_graph(), path_graph(edge_attr=torch.tensor([[1], [5_000_000], [1], [1]]))],
+            r"graph 1: edge_attr is one column .* edge labels, .*; got 5000000\. Use edge_attr\.float\(\) for a number",
+        ),
+        ([path_graph(x=torch.ones(3, 0))], "graph 0 has x without columns; leave x out for one-hot degrees"),
     ],
 )
 def test_what_is_refused(graphs: Any, message: str) -> None:
@@ -307,6 +319,31 @@ def test_unknown_labels_of_a_vocabulary() -> None:
         ValueError, match="graphs has a node of degree 3, which is not among the known 2 degrees from 1 to 2"
     ):
         features(replace(four, inherited=few))
+
+
+def test_what_a_subset_inherits_counts_in_its_checksum(tmp_path: Path) -> None:
+    """The same arrays of a set with three labels and one with eight: networks have three or eight inputs."""
+    three, eight = (
+        GraphSet.from_data([path_graph(x=torch.tensor([0, 1, 2])), path_graph(x=torch.tensor([0, 1, most]))])
+        for most in (2, 7)
+    )
+    assert three[:1].checksum != eight[:1].checksum
+    assert three[:1].checksum == GraphSet.from_data([path_graph(x=torch.tensor([0, 1, 2]))]).checksum
+    assert eight[[0, 1]].checksum == eight.checksum
+    eight[:1].save(tmp_path / "one.npz")
+    assert load("one", tmp_path).checksum == eight[:1].checksum
+
+
+def test_a_subset_with_another_task() -> None:
+    numbers = GraphSet.from_data([path_graph(y=float(y)) for y in (0, 2, 1)])
+    classes = GraphSet.from_data(numbers[:2], task="classification")
+    assert (classes.task, classes.y.tolist(), classes.num_classes) == ("classification", [0, 2], 3)
+    assert GraphSet.from_data(classes[:1], "renamed").num_classes == 3
+
+
+def test_sparse_tensors_are_made_dense() -> None:
+    graphs = GraphSet.from_data([path_graph(x=x) for x in (torch.eye(3), torch.eye(3).to_sparse())])
+    assert graphs[1].x.tolist() == torch.eye(3).tolist()
 
 
 def test_checksums_stay() -> None:

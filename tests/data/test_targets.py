@@ -18,6 +18,9 @@ NAN = float("nan")
     ("y", "given", "task", "values", "dtype"),
     [
         ([0, 2, 1], "", "classification", [0, 2, 1], np.int64),
+        ([[0], [2], [1]], "", "classification", [0, 2, 1], np.int64),
+        ([[0], [1]], "classification", "classification", [0, 1], np.int64),
+        ([[0], [1]], "multilabel", "multilabel", [[0.0], [1.0]], np.float32),
         ([True, False], "", "classification", [1, 0], np.int64),
         ([0.0, 2.0], "classification", "classification", [0, 2], np.int64),
         ([0.5, 2.0], "", "regression", [0.5, 2.0], np.float32),
@@ -45,7 +48,11 @@ def test_the_task_follows_from_type_and_shape(
         ([[0.5, 1.0]], "multilabel", r"y must be 0, 1 or NaN for multilabel; graph 0 has \[0\.5, 1\.0\]"),
         ([0.0, 1.0], "multilabel", r"y must have the shape \[G, T\] for multilabel, got \[2\]"),
         ([0.5, 1.0], "classification", "y must hold whole numbers for classification; graph 0 has 0.5"),
-        ([0, -1], "classification", "y must hold classes from 0 to 999,999 for classification; graph [01] has -1"),
+        (
+            [0, -1],
+            "classification",
+            "y must hold classes from 0 to 999,999 for classification; graph [01] has -1; number",
+        ),
         ([[0, 1]], "classification", r"y must have the shape \[G\], got \[1, 2\]"),
         ([0, 1], "ranking", "task must be one of classification, regression, multilabel; got 'ranking'"),
         (["a", "b"], "", r"y must hold numbers \[G\] or \[G, T\], got <U1 \[2\]"),

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from compool import data, nn, ops
+from compool._words import counted
 from compool.report.collection import collect
 from compool.report.levels import InspectedGraph, inspect_graph
 from compool.report.page import graph_page, report_page
@@ -318,6 +319,31 @@ def test_the_slider_does_what_the_operator_does(
     assert len(seen) >= 3  # the slider did move something
 
 
+@pytest.mark.parametrize("reduce", ["sum", "score"])
+def test_a_share_of_tied_edges_is_shown_as_the_network_merges_them(
+    browser: Browser, tmp_path: Path, reduce: str
+) -> None:
+    """Many edges tie at 1, so that no threshold does what the layer does."""
+    given = shown("PCPL", scorer="similarity", score="hardtanh", reduce=reduce, merge_ratio=0.3)
+    level = given.levels[0]
+    assert not level.has_threshold
+    assert level.num_supernodes == 18
+    assert level.node_weight is not None
+    (tmp_path / "graph.html").write_text(graph_page(given), encoding="utf-8")
+    browser.open(tmp_path / "graph.html")
+    clusters = "[...document.querySelectorAll('#viewer .panel:first-child circle')].map((c) => +c.dataset.supernode)"
+    assert browser.run(clusters) == level.cluster.tolist()
+    reset = "document.getElementById('reset')"
+    assert browser.run(f"{reset}.textContent") == "back to the network's 18 supernodes"
+    sentence = browser.run("document.getElementById('merging').textContent")
+    assert sentence.startswith("The network merges a share of the graph: 42 nodes fewer.")
+    text = point_at(browser, "#viewer .panel:first-child circle")
+    assert f"weight {float(level.node_weight[0]):.3f}".replace("-", "−") in text
+    assert slide(browser, 1.0).startswith("Nothing merges; highest score 1.00")
+    browser.run(f"{reset}.click()")
+    assert browser.run(clusters) == level.cluster.tolist()
+
+
 def test_a_score_on_the_threshold_does_not_merge(browser: Browser, tmp_path: Path) -> None:
     given = shown("PCL")
     level = replace(given.levels[0], edge_score=(given.levels[0].edge_score * 8).round() / 8)
@@ -402,7 +428,7 @@ def test_ticks_and_the_score_under_the_pointer(browser: Browser, tmp_path: Path)
         "−0.00", "0.00"
     )
     supernodes = ops.coarsen(level.edge_score, level.edge_index, 60, 0.0).parts.num_supernodes
-    assert f"{supernodes} supernodes at this threshold" in text
+    assert f"{counted(supernodes, 'supernode')} at this threshold" in text
 
 
 def test_class_probabilities(browser: Browser, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
 
 from compool import ComponentPooling, data, nn, ops
 from compool.report import drawing, networks
@@ -80,6 +81,34 @@ def test_a_budget_comes_to_a_threshold(graphs: data.GraphSet, settings: dict[str
     assert (network.layers[0].ratio, network.layers[0].quantile) == (
         settings.get("merge_ratio"),
         settings.get("quantile"),
+    )
+
+
+@pytest.mark.parametrize("score", ["tanh", "hardtanh"])
+def test_the_layer_s_own_weights_with_a_budget(graphs: data.GraphSet, score: str) -> None:
+    torch.manual_seed(1)
+    settings = {"score": score, "merge_ratio": 0.3}
+    letters = "CPL" if score == "tanh" else "PL"  # one-hot features give equal scores
+    network = nn.Network(letters, 4, 8, 3, scorer="similarity", reduce="score", **settings).eval()
+    shown = inspect_graph(network, graphs, 0)
+    level = shown.levels[0]
+    assert (level.is_budgeted, level.has_threshold) == (True, score == "tanh")
+    assert level.node_weight is not None
+    pool = network.layers[letters.index("P")]
+    summed = torch.zeros(18, level.x.size(1)).index_add(0, level.cluster, level.node_weight[:, None] * level.x)
+    torch.testing.assert_close(summed, pool(level.x, level.edge_index).x.detach())
+    title = drawing.draw(shown).axes[1].get_title()
+    assert title.startswith("18 supernodes (area: members)")
+    assert ("threshold" in title) == (score == "tanh")
+
+
+def test_a_graph_without_nodes() -> None:
+    edges = torch.empty(2, 0, dtype=torch.long)
+    empty = data.GraphSet.from_data([Data(torch.ones(size, 4), edges, y=size) for size in (0, 1)], "empty")
+    with pytest.raises(ValueError, match="graph 0 of empty has no nodes to draw"):
+        inspect_graph(nn.Network("PCL", 4, 8, 2), empty, 0)
+    assert drawing.draw(inspect_graph(nn.Network("PCL", 4, 8, 2), empty, 1)).axes[0].get_title() == (
+        "level 1: 1 node, 0 edges"
     )
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ import compool
 from compool import data, nn, study
 from compool.cli import app
 from compool.data import GraphSet, communities, community_count, community_labels
+from compool.data.names import Names
 from compool.replicas import learner as learners
 from compool.replicas import single
 from compool.study.export import measured_score
@@ -139,6 +141,25 @@ def test_the_network_is_a_module_of_pyg(tmp_path: Path) -> None:
         assert row["class"] == str(int(logits.argmax()))
         assert list(row["probabilities"].values()) == pytest.approx(logits.softmax(0).tolist(), abs=1e-6)
         assert row["kept"] == pytest.approx([level.x.size(0) / graph.num_nodes for level in (first, second)])
+
+
+@pytest.mark.usefixtures("few_graphs")
+def test_an_own_network_with_a_relative_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "own_package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "sizes.py").write_text("HIDDEN = 5\n")
+    source = NET.replace('Path(__file__).with_name("executed").touch()', "from .sizes import HIDDEN")
+    (package / "nets.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    graphs = communities(99)
+    found, folder = exported(trained_study(tmp_path, longer("own_package.nets:Net")), tmp_path, graphs)
+    for name in [name for name in sys.modules if name.startswith("compool_own_")]:
+        monkeypatch.delitem(sys.modules, name)  # as in another process
+    model = compool.load_model(folder, trust=True)
+    assert vars(sys.modules[type(model.network).__module__])["HIDDEN"] == 5
+    assert measured_score(model, found, graphs) == pytest.approx(found.test, abs=1e-7)
 
 
 @pytest.mark.usefixtures("few_graphs")
@@ -309,6 +330,10 @@ def edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]
         (edit(lambda about: about.pop("run")), "run must have a data set, method and replica"),
         (edit(lambda about: about.update(weights_checksum="0")), "come from different exports; export the network"),
         (edit(lambda about: about.update(own="Net")), "own must have a class and its arguments"),
+        (
+            edit(lambda about: about.update(own={"class": "Net", "arguments": {}, "module": 3})),
+            "the module of own must",
+        ),
         (lambda path: (path / WEIGHTS).write_bytes(b"x" * 99), "is damaged, or not a safetensors file"),
         (lambda path: flip_last_bit(path / WEIGHTS), "network.safetensors is damaged: its contents do not match"),
     ],
@@ -431,7 +456,7 @@ def test_other_graphs_in_tu_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     write_tu(replace(only_two, labels=only_two.labels - 2), tmp_path / "new", "NEW", "cd", None)
     result = run.invoke(app, ["predict", "model", "--data", "new"])
     assert result.exit_code == 0, result.stderr
-    expected = compool.load_model("model").predict(only_two)
+    expected = compool.load_model("model").predict(only_two, Names(labels=tuple(str(ord(letter)) for letter in "abcd")))
     lines = list(csv.DictReader(io.StringIO(result.stdout)))
     assert [line["class"] for line in lines] == [("-1", "5", "7")[label] for label in expected.classes]
     ours = torch.tensor([[float(line[f"probability_{name}"]) for name in ("-1", "5", "7")] for line in lines])

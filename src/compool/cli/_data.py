@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from compool.cli._app import stop
 
@@ -19,9 +19,16 @@ class Source(NamedTuple):
     """The data set, if `--data` names a single one."""
     is_asked: bool = False
     """Whether `--data` is on the command line, rather than in the environment."""
+    is_file: bool = False
+    """Whether `--data` is a file."""
 
     def datasets(self, names: list[str] | None, default: str) -> list[str]:
         """The data sets of a command: those that it names, the single one, or the default."""
+        from compool.data.paper import TU_NAMES
+
+        if self.is_file and self.name in TU_NAMES:
+            meant = f"{self.name} stands for {TU_NAMES[self.name]} in studies"
+            raise stop(f"--data gives a file named {self.name}, but {meant}; rename the file to use your own set")
         if self.is_asked and self.folder is not None and not names:
             from compool.data.tu import available
 
@@ -49,9 +56,9 @@ def find_data(data: Path | None) -> Source:
     if data.suffix in (".npz", ".zip") and not data.is_dir():
         if not data.is_file():
             raise stop(f"--data {data} does not exist")
-        return Source(data.parent, data.stem)
-    if ":" in str(data) and not data.exists():
-        return _saved(_call(str(data)))
+        return Source(data.parent, data.stem, is_file=True)
+    if is_function(data):
+        return _saved(_set_of(str(data)))
     if data.is_file():
         raise stop(f"--data {data} must be a folder, a .zip or .npz file, or FILE.py:FUNCTION that returns PyG graphs")
     return Source(data, is_asked=str(data) != os.environ.get("COMPOOL_DATA"))
@@ -69,9 +76,37 @@ def _saved(graphs: "GraphSet") -> Source:
     return Source(folder, graphs.name)
 
 
-def _call(reference: str) -> "GraphSet":
-    """The set that the function of a reference returns. Errors in its code are shown with their traceback."""
+def is_function(data: Path) -> bool:
+    """Whether `--data` is a function, ``FILE.py:FUNCTION`` or ``MODULE:FUNCTION``."""
+    return ":" in str(data) and not data.exists()
+
+
+def graphs_of(reference: str) -> Any:
+    """The graphs that the function of a reference returns: a set, or a list of PyG graphs."""
     from compool.data import GraphSet
+    from compool.data.conversion import as_list
+
+    graphs = _call(reference)
+    try:
+        return graphs if isinstance(graphs, GraphSet) else as_list(graphs)
+    except ValueError as error:
+        raise stop(f"--data {reference}: {error}") from None
+
+
+def _set_of(reference: str) -> "GraphSet":
+    """The graphs that the function of a reference returns, as a set."""
+    from compool.data import GraphSet
+
+    graphs = _call(reference)
+    try:
+        named = isinstance(graphs, GraphSet) or hasattr(type(graphs), "index_select")  # a PyG dataset
+        return GraphSet.from_data(graphs, None if named else reference.rpartition(":")[2])
+    except ValueError as error:
+        raise stop(f"--data {reference}: {error}") from None
+
+
+def _call(reference: str) -> Any:
+    """What the function of a reference returns. Errors in its code are shown with their traceback."""
     from compool.study.own_network import importable, load_module, own_code, read_source
 
     location, _, name = reference.rpartition(":")
@@ -79,9 +114,4 @@ def _call(reference: str) -> "GraphSet":
     if not callable(function):
         raise stop(f"--data {reference}: {location} has no function {name}")
     with own_code(reference), importable(reference):
-        graphs = function()
-    try:
-        named = isinstance(graphs, GraphSet) or hasattr(type(graphs), "index_select")  # a PyG dataset
-        return GraphSet.from_data(graphs, None if named else name)
-    except ValueError as error:
-        raise stop(f"--data {reference}: {error}") from None
+        return function()

@@ -42,9 +42,6 @@ def export_network(
     """
     from compool.cli._data import find_data
     from compool.cli._display import Display
-    from compool.data import is_generated
-    from compool.data.names import Names
-    from compool.data.opening import names_of
     from compool.study import Store, export, find_run, load_model, recipe_data
     from compool.study.kept import recipe_of
     from compool.study.metrics import METRICS, chosen_metric
@@ -60,10 +57,8 @@ def export_network(
         run = find_run(store, _known_name(dataset), method, recipe, replica)
         used = recipe_of(run)
         graphs = recipe_data.load_data(used, source.folder)
-        name = used.files or used.dataset
-        names = Names() if is_generated(name) else names_of(name, source.folder)
         display.status("exporting")
-        export.export_run(run, Store(store).weights(run), graphs, out, names)
+        export.export_run(run, Store(store).weights(run), graphs, out)
         measured = None
         if trust or not used.own_network:
             measured = export.measured_score(load_model(out, trust), run, graphs)
@@ -107,23 +102,21 @@ def predict_graphs(
     from rich.progress import Progress
 
     from compool._files import atomic_write
-    from compool.cli._data import find_data
+    from compool.cli._data import find_data, graphs_of, is_function
     from compool.data.opening import open_graphs
     from compool.study import load_model, local_resources
 
     if out is not None and out.is_dir():
         raise stop(f"--out {out} is a folder; give a file")
     model = load_model(folder, trust, local_resources(device).device)
-    source = find_data(data)
-    path = data
-    if source.folder is not None and source.name is not None and not data.exists():  # the saved result of a function
-        path = source.folder / f"{source.name}.npz"
+    if not is_function(data):
+        find_data(data)  # stops if there are no graphs
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("reading", total=None)
-        graphs, names = open_graphs(path)
+        graphs = graphs_of(str(data)) if is_function(data) else open_graphs(data)[0]
         progress.update(task, description="predicting", total=len(graphs))
-        predictions = model.predict(graphs, names, lambda done: progress.update(task, completed=done))
+        predictions = model.predict(graphs, on_graphs=lambda done: progress.update(task, completed=done))
     rows = predictions.rows()
     text = json.dumps(list(rows), indent=1) + "\n" if as_json else "".join(_csv_lines(rows))
     if out is None:

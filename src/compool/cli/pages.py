@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from compool._words import counted
 from compool.cli._app import DataFolder, app, examples, stop
 
 
@@ -128,6 +129,8 @@ def show_graph(
         raise stop(f"--out must end in .html, .png, .svg or .pdf; got {target}")
     if store is not None and model is not None:
         raise stop("give --store or --model, not both")
+    if replica is not None and model is not None:
+        raise stop("give --model or --replica, not both")
     for option, path in (("--store", store), ("--model", model)):
         if path is not None and not path.exists():
             raise stop(f"{option} {path} does not exist")
@@ -144,7 +147,7 @@ def show_graph(
     except KeyboardInterrupt:
         raise stop("stopped; nothing was written", 130) from None
     for depth, level in enumerate(graph.levels, 1):
-        nodes = len(level.cluster)
-        print(f"level {depth}: {nodes} nodes, supernodes at threshold {level.threshold:g}: {level.num_supernodes}")
+        sizes = f"{counted(len(level.cluster), 'node')}, {counted(level.num_supernodes, 'supernode')}"
+        print(f"level {depth}: {sizes}" + (f" at threshold {level.threshold:g}" if level.has_threshold else ""))
     print(f"Graph {graph.index}: {graph.verdict}. {graph.about}")
     print(target)

@@ -134,6 +134,12 @@ def list_recipes(
 
 def setting_words(recipe: Any) -> list[str]:
     """The settings of a recipe, each in words."""
+    shown = dict(recipe.non_default)
+    rate = {
+        "halving": [f"lr halved every {recipe.halve}"],
+        "plateau": [f"schedule plateau: lr halved after {recipe.halve} epochs without improvement"],
+    }.get(recipe.schedule, [f"schedule {recipe.schedule}"])
+    shown.pop("schedule", None)
     words = [
         recipe.layers,
         f"features {recipe.features}" + ("" if recipe.in_channels is None else f" ({recipe.in_channels})"),
@@ -141,10 +147,10 @@ def setting_words(recipe: Any) -> list[str]:
         f"batch {recipe.batch}",
         counted(recipe.epochs, "epoch"),
         f"lr {recipe.lr:g}",
-        f"lr halved every {recipe.halve}",
+        *rate,
         recipe.optimizer,
         f"decay {recipe.weight_decay:g}",
         f"dropout {recipe.dropout:g}",
         f"readout {recipe.readout}",
     ]
-    return words + [f"{key} {value}" for key, value in recipe.non_default.items()]
+    return words + [f"{key} {value}" for key, value in shown.items()]

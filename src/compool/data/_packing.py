@@ -18,7 +18,7 @@ _SIZES, _DEGREES = "inherited_sizes", "inherited_degrees"
 def pack(graphs: "GraphSet") -> dict[str, Any]:
     """The arrays of a set's file: edges as out-degrees and targets, in the smallest types that hold them."""
     known = graphs.inherited
-    arrays = {field.name: getattr(graphs, field.name) for field in fields(graphs)}
+    arrays = {field.name: getattr(graphs, field.name) for field in fields(graphs) if field.name != "names"}
     source, target = arrays.pop("edge_index")
     offset = np.repeat(graphs.node_ptr[:-1], np.diff(graphs.edge_ptr))
     arrays["out_degree"] = _narrow(np.bincount(source + offset, minlength=graphs.num_nodes))

@@ -8,17 +8,18 @@ from numpy.typing import NDArray
 
 from compool.data._edges import OneDirectionError, order_edges
 from compool.data._text import read_floats, read_integers
-from compool.data._tu_files import Read, open_files
+from compool.data._tu_files import Read, open_files, read_names
 from compool.data.graph_set import GraphSet
+from compool.data.names import Names
 
 
 def parse(name: str, source: Path, has_targets: bool = True) -> GraphSet:
     """Parse the text files of a set in a zip file or a folder. Without `has_targets`, missing classes are 0."""
     with open_files(name, source) as read:
-        return _parse_files(name, read, has_targets)
+        return _parse_files(name, read, has_targets, read_names(name, source))
 
 
-def _parse_files(name: str, read: Read, has_targets: bool) -> GraphSet:
+def _parse_files(name: str, read: Read, has_targets: bool, names: Names) -> GraphSet:
     def column(suffix: str) -> NDArray[np.int32]:
         stream = read(suffix)
         if stream is None:
@@ -26,11 +27,8 @@ def _parse_files(name: str, read: Read, has_targets: bool) -> GraphSet:
         return read_integers(stream, f"{name}_{suffix}.txt")[:, 0]
 
     graph = column("graph_indicator") - 1
-    wrong = np.flatnonzero(np.diff(graph, prepend=graph[:1]) < 0)
-    if len(wrong) or (len(graph) and graph[0] < 0):
-        line = int(wrong[0]) + 1 if len(wrong) else 1
-        raise ValueError(f"{name}_graph_indicator.txt, line {line}: graphs must be numbered from 1, in order")
-    y = _read_targets(name, read, None if has_targets else graph.max(initial=-1) + 1)
+    _require_order(name, graph)
+    y = _read_targets(name, read, None if has_targets else graph)
     if len(graph) == 0 or graph[-1] >= len(y):
         num_graphs = int(graph[-1]) + 1 if len(graph) else 0
         kind = "graph_attributes" if y.dtype.kind == "f" else "graph_labels"
@@ -53,20 +51,32 @@ def _parse_files(name: str, read: Read, has_targets: bool) -> GraphSet:
     if edges.rows is not None:
         edge_labels = None if edge_labels is None else edge_labels[edges.rows]
         edge_attributes = None if edge_attributes is None else edge_attributes[edges.rows]
-    nodes = (labels, attributes, edges.looped)
-    return GraphSet(name, node_ptr, edges.edge_ptr, edges.edge_index, y, *nodes, edge_labels, edge_attributes)
+    nodes, of_edges = (labels, attributes, edges.looped), (edge_labels, edge_attributes)
+    return GraphSet(name, node_ptr, edges.edge_ptr, edges.edge_index, y, *nodes, *of_edges, names=names)
 
 
-def _read_targets(name: str, read: Read, num_graphs: int | None) -> NDArray[Any]:
+def _require_order(name: str, graph: NDArray[np.int32], gaps: bool = True) -> None:
+    """Raise a ValueError unless the graph of each node ascends from 0. Gaps are graphs without nodes."""
+    steps = np.diff(graph, prepend=0)
+    wrong = steps < 0
+    if not gaps:
+        wrong |= steps > np.minimum(np.arange(len(steps)), 1)  # the first node belongs to the first graph
+    if wrong.any():
+        line = int(wrong.argmax()) + 1
+        raise ValueError(f"{name}_graph_indicator.txt, line {line}: graphs must be numbered from 1, in order")
+
+
+def _read_targets(name: str, read: Read, graph: NDArray[np.int32] | None) -> NDArray[Any]:
     """Classes, numbered in the order of their names; in sets without classes, the attributes of graphs. If there are
-    neither, `num_graphs` zeros.
+    neither, zeros for the graphs of the nodes, if given.
     """
     if (stream := read("graph_labels")) is not None:
         names = read_integers(stream, f"{name}_graph_labels.txt")[:, 0]
         return np.unique(names, return_inverse=True)[1].astype(np.int64)
     if (stream := read("graph_attributes")) is None:
-        if num_graphs is not None:
-            return np.zeros(num_graphs, np.int64)
+        if graph is not None:
+            _require_order(name, graph, gaps=False)
+            return np.zeros(graph.max(initial=-1) + 1, np.int64)
         raise FileNotFoundError(f"{name} has no {name}_graph_labels.txt")
     values = read_floats(stream, f"{name}_graph_attributes.txt")
     return values[:, 0] if values.shape[1] == 1 else values

@@ -90,5 +90,5 @@ def take(graphs: "GraphSet", ids: NDArray[np.int64]) -> dict[str, Any]:
         **{name: None if array is None else array[rows[name]] for name, array in arrays.items()},
         **{"name": graphs.name, "node_ptr": node_ptr, "edge_ptr": edge_ptr, "edge_index": graphs.edge_index[:, edges]},
         **{"y": graphs.y[ids], "looped": looped, "task": graphs.task, "inherited": graphs.vocabulary},
-        "edges_in_checksum": graphs.edges_in_checksum,
+        **{"edges_in_checksum": graphs.edges_in_checksum, "names": graphs.names},
     }

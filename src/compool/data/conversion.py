@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from compool.data._checks import MAX_VALUES
 from compool.data._edges import OneDirectionError, order_edges
 
 if TYPE_CHECKING:
@@ -154,10 +155,21 @@ def _read(index: int, graph: Any) -> _Graph:
     if y.ndim > 2 or (y.ndim and len(y) != 1):
         raise wrong(f"must have one y, of shape [1], or [1, T] for several targets; got {list(y.shape)}")
     for name, values in (("x", x), ("edge_attr", edge_attr)):
-        if values is not None and values.dtype.kind not in "biuf":
+        if values is None:
+            continue
+        if values.dtype.kind not in "biuf":
             raise wrong(f"must have numbers as {name}, got {values.dtype}")
-        if values is not None and values.dtype.kind == "f" and not np.isfinite(values).all():
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise wrong(f"has NaN or infinite values in {name}; fill them in, or leave the graph out")
+        if values.shape[1:] == (0,):
+            raise wrong(f"has {name} without columns; leave {name} out" + " for one-hot degrees" * (name == "x"))
+        outside = values[(values < 0) | (values >= MAX_VALUES)]
+        if len(outside) and _are_labels(values):
+            kind, most = "node" if name == "x" else "edge", f"{MAX_VALUES - 1:,}"
+            raise ValueError(
+                f"graph {index}: {name} is one column of whole numbers, so it is read as {kind} labels, which must be "
+                f"0..{most}; got {outside[0]}. Use {name}.float() for a number"
+            )
     return _Graph(int(num_nodes), edge_index.astype(np.int64, copy=False), x, edge_attr, y)
 
 
@@ -167,7 +179,7 @@ def _array(graph: Any, name: str) -> NDArray[Any] | None:
     if value is None:
         return None
     if hasattr(value, "detach"):
-        value = value.detach().cpu()
+        value = value.detach().cpu().to_dense()
         value = value.float() if str(value.dtype) == "torch.bfloat16" else value
     return np.asarray(value)
 
@@ -191,10 +203,13 @@ def _labels_or_attributes(values: NDArray[Any] | None) -> tuple[NDArray[Any] | N
     """Whole numbers in one column are labels; anything else is a matrix of attributes."""
     if values is None:
         return None, None
-    matrix = values.reshape(len(values), -1) if values.ndim == 1 else values
-    if matrix.shape[1] == 1 and matrix.dtype.kind in "iu":
-        return matrix[:, 0], None
-    return None, matrix.astype(np.float32)
+    if _are_labels(values):
+        return values.reshape(-1), None
+    return None, values.reshape(len(values), -1 if values.ndim == 1 else values.shape[1]).astype(np.float32)
+
+
+def _are_labels(values: NDArray[Any]) -> bool:
+    return values.dtype.kind in "iu" and values.shape[1:] in ((), (1,))
 
 
 def _targets(values: list[NDArray[Any]]) -> NDArray[Any]:

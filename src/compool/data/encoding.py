@@ -45,14 +45,15 @@ class Encoding:
     def encode(
         self,
         graphs: "GraphSet",
-        names: Names = Names(),  # noqa: B008
+        names: Names | None = None,
         with_edges: bool = False,
     ) -> "tuple[GraphSet, Features]":
         """Encode other graphs with these features; their targets are set to 0.
 
         Args:
             graphs: the graphs.
-            names: the names of their labels; without names, labels are compared by number.
+            names: the names of their labels; by default, those of the set. If neither side has names, labels are
+                compared by number.
             with_edges: whether to encode edge features, too; otherwise edges get none.
 
         Raises:
@@ -60,6 +61,7 @@ class Encoding:
                 attributes that does not fit.
         """
         labels = edge_labels = edge_attributes = None
+        names = graphs.names if names is None else names
         if self.kind == "labels":
             parts = (graphs.labels, names.labels, self.labels, self.num_labels)
             labels = _renumbered(graphs, "node label", *parts)
@@ -84,6 +86,7 @@ class Encoding:
             edge_attributes=edge_attributes,
             task="classification",
             inherited=Vocabulary(1, self.num_labels, self.num_edge_labels, np.array(self.degrees, np.int64)),
+            names=Names(),
         )
         return encoded, features(encoded, self.kind)
 

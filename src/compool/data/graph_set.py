@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import InitVar, dataclass, fields, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -18,6 +18,7 @@ from compool.data._packing import pack, unpack
 from compool.data._selection import graph_ids, single_id, take
 from compool.data.conversion import arrays_of, name_of, to_data
 from compool.data.features import Features, Vocabulary, edge_features, features, num_labels, vocabulary_of
+from compool.data.names import Names, names_from_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -77,6 +78,8 @@ class GraphSet:
     """Whether `checksum` includes labels and attributes of edges: not for TU files, as earlier versions did not read
     them, and runs on these sets stay comparable.
     """
+    names: Names = field(default_factory=Names)
+    """The names of classes and labels in the files of the set, if they have any; not part of the checksum."""
     check_edges: InitVar[bool] = True
     """Whether to check every edge. If not, the set is only safe for planning."""
 
@@ -101,7 +104,7 @@ class GraphSet:
             to_undirected: add the missing direction of edges, with the same ``edge_attr``, instead of rejecting
                 graphs that have an edge in one direction only.
             task: ``"classification"``, ``"regression"`` or ``"multilabel"``; by default, ``y`` of whole numbers are
-                classes, ``y`` [1, T] of nothing but 0, 1 and NaN are labels, and the rest are numbers to predict.
+                classes, other ``y`` [1, T] of nothing but 0, 1 and NaN are labels, and the rest are numbers to predict.
 
         Raises:
             ValueError: if a graph lacks something or does not match the others; the message says which graph.
@@ -116,7 +119,11 @@ class GraphSet:
         if isinstance(graphs, GraphSet):
             if name is None and task in ("", graphs.task):
                 return graphs
-            return replace(graphs, name=name_of(graphs, name), task=task or graphs.task)
+            changed = replace(graphs, name=name_of(graphs, name), task=task or graphs.task, inherited=None)
+            known = graphs.inherited
+            if known is not None and changed.task != graphs.task:
+                known = replace(known, num_classes=vocabulary_of(changed).num_classes)
+            return replace(changed, inherited=known)
         return cls(name=name_of(graphs, name), task=task, edges_in_checksum=True, **arrays_of(graphs, to_undirected))
 
     @property
@@ -183,10 +190,14 @@ class GraphSet:
     @cached_property
     def checksum(self) -> str:
         """Sixteen hexadecimal digits that change with any node, edge or target, and with labels and attributes of edges
-        if `edges_in_checksum`. Runs are only compared on data with the same checksum.
+        if `edges_in_checksum`; for a subset, also with the classes, labels and degrees of the whole set that it lacks.
+        Runs are only compared on data with the same checksum.
         """
         names = [field.name for field in fields(self) if self.edges_in_checksum or field.name not in _EDGE_FIELDS]
-        return self._digest(names, "" if self.task == "classification" else self.task)
+        about = "" if self.task == "classification" else self.task
+        if self.inherited is not None and (known := _as_text(self.inherited)) != _as_text(vocabulary_of(self)):
+            about = f"{about} {known}"
+        return self._digest(names, about)
 
     @cached_property
     def edge_checksum(self) -> str:
@@ -277,7 +288,8 @@ class GraphSet:
         """
         if Path(path).suffix != ".npz":
             raise ValueError(f"the path of a saved set must end in .npz, got {path}")
-        _graph_file.write_arrays(Path(path), pack(self), about | {"summary": json.dumps(self.summary)})
+        notes = {"summary": json.dumps(self.summary)} | ({"names": self.names.as_json()} if any(self.names) else {})
+        _graph_file.write_arrays(Path(path), pack(self), notes | about)
 
     @classmethod
     def open(cls, path: Path | str, check_edges: bool = True) -> tuple["GraphSet", dict[str, str]]:
@@ -290,7 +302,8 @@ class GraphSet:
         """
         arrays, about, has_checksum = _graph_file.read_arrays(Path(path))
         try:
-            return cls(**unpack(arrays), check_edges=check_edges or not has_checksum), about
+            names = names_from_json(about.get("names", ""))
+            return cls(**unpack(arrays), names=names, check_edges=check_edges or not has_checksum), about
         except (ValueError, TypeError, LookupError) as error:
             raise _graph_file.damaged(Path(path), error) from None
 
@@ -298,3 +311,7 @@ class GraphSet:
     def notes(path: Path | str) -> dict[str, str]:
         """The notes that :meth:`save` wrote, `summary` among them, without reading the graphs."""
         return _graph_file.read_notes(Path(path))
+
+
+def _as_text(known: Vocabulary) -> str:
+    return f"{known.num_classes} {known.num_labels} {known.num_edge_labels} {known.degrees.tolist()}"

@@ -51,8 +51,8 @@ def renumber(
 
     Args:
         values: labels, as indices into `names`.
-        names: their names; if empty, the numbers stay.
-        known: the names of the other set; empty if unknown.
+        names: their names; empty if they are plain numbers.
+        known: the names of the other set; empty if they are plain numbers.
         num_known: how many labels the other set has.
         what: ``"node label"`` or ``"edge label"``, for messages.
 
@@ -64,18 +64,31 @@ def renumber(
         [2, 0, 2]
     """
     present = np.unique(values).tolist()
+    if names and present and present[-1] >= len(names):
+        raise ValueError(
+            f"there are {len(names)} names for {what}s, but a {what} is {present[-1]}; give names that fit"
+        )
     if names and known:
         unknown = [names[label] for label in present if names[label] not in known]
         table = np.array([known.index(name) if name in known else -1 for name in names], np.int32)
     else:
-        if names and names != tuple(map(str, range(len(names)))):
+        if names and not _are_numbers(names):
             raise ValueError(f"the model has no names for its {what}s; export it again with --data")
+        if known and not _are_numbers(known):
+            raise ValueError(
+                f"the {what}s have no names, but the model's are {_shortened(known)}; "
+                "give the folder or zip file of the set, or what compool.data.load returns"
+            )
         unknown = [str(label) for label in present if label >= num_known]
         table = np.arange(max(present, default=0) + 1, dtype=np.int32)
     if unknown:
         listed = _shortened(known or map(str, range(num_known)))
         raise ValueError(f"{what} {unknown[0]} is unknown; the model's features have columns for {listed}")
     return table[values]
+
+
+def _are_numbers(names: tuple[str, ...]) -> bool:
+    return names == tuple(map(str, range(len(names))))
 
 
 def _shortened(names: Iterable[str], most: int = 12) -> str:

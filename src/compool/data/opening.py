@@ -32,8 +32,8 @@ def open_graphs(path: Path) -> tuple[GraphSet, Names]:
         path: a file that :meth:`GraphSet.save` wrote, or a zip file or folder with the text files of one TU set.
     """
     if path.suffix == ".npz":
-        graphs, notes = GraphSet.open(path)
-        return graphs, names_from_json(notes.get("names", ""))
+        graphs = GraphSet.open(path)[0]
+        return graphs, graphs.names
     if path.is_dir():
         source = path / "raw" if (path / "raw").is_dir() else path
         found = [file.name for file in sorted(source.glob("*_A.txt"))]
@@ -46,8 +46,10 @@ def open_graphs(path: Path) -> tuple[GraphSet, Names]:
             raise ValueError(f"{path} is neither a zip file nor a saved set of graphs ({error})") from None
     else:
         raise FileNotFoundError(f"{path} does not exist")
+    found = [file for file in found if not file.startswith(".")]  # macOS adds files such as ._NAME_A.txt
     if len(found) != 1:
         available = ", ".join(file.removesuffix("_A.txt") for file in found) or "none"
         raise ValueError(f"{path} must have the files of one data set, such as NAME_A.txt; it has {available}")
     name = found[0].removesuffix("_A.txt")
-    return parse(name, source, has_targets=False), read_names(name, source)
+    graphs = parse(name, source, has_targets=False)
+    return graphs, graphs.names

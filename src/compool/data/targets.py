@@ -16,7 +16,7 @@ def check_targets(y: Any, task: str = "") -> tuple[NDArray[Any], str]:
     ======================  ===========================================  ==========================
     task                    y                                            inferred from
     ======================  ===========================================  ==========================
-    ``"classification"``    classes, int64 [G], from 0                   whole numbers [G]
+    ``"classification"``    classes, int64 [G], from 0                   whole numbers [G] or [G, 1]
     ``"regression"``        float32 [G] or [G, T], finite                floats [G], other [G, T]
     ``"multilabel"``        float32 [G, T]: 0, 1, or NaN for missing     only 0, 1 and NaN in [G, T]
     ======================  ===========================================  ==========================
@@ -34,6 +34,8 @@ def check_targets(y: Any, task: str = "") -> tuple[NDArray[Any], str]:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iuf" or array.ndim not in (1, 2):
         raise ValueError(f"y must hold numbers [G] or [G, T], got {array.dtype} {list(array.shape)}")
+    if array.dtype.kind in "iu" and array.shape[1:] == (1,) and task in ("", "classification"):
+        array = array[:, 0]
     if task == "":
         task = _infer_task(array)
     if task not in TASKS:
@@ -64,11 +66,12 @@ def _classes(array: NDArray[Any]) -> NDArray[np.int64]:
         array = array.astype(np.int64)
     classes = _checks.integers("y", array, np.int64, "[G]")
     is_class = (classes >= 0) & (classes < _checks.MAX_VALUES)
-    _require(is_class, classes, f"y must hold classes from 0 to {_checks.MAX_VALUES - 1:,} for classification")
+    rule = f"y must hold classes from 0 to {_checks.MAX_VALUES - 1:,} for classification"
+    _require(is_class, classes, rule, "; number the classes from 0 (for -1 and 1: y = (y + 1) // 2)")
     return classes
 
 
-def _require(right: NDArray[np.bool_], values: NDArray[Any], rule: str) -> None:
+def _require(right: NDArray[np.bool_], values: NDArray[Any], rule: str, advice: str = "") -> None:
     if not right.all():
         graph = int(np.argwhere(~right)[0][0])
-        raise ValueError(f"{rule}; graph {graph} has {values[graph].tolist()}")
+        raise ValueError(f"{rule}; graph {graph} has {values[graph].tolist()}{advice}")

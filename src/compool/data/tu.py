@@ -9,7 +9,6 @@ from typing import Any
 
 from compool._words import did_you_mean
 from compool.data._parsing import parse
-from compool.data._tu_files import read_names
 from compool.data.conversion import check_name
 from compool.data.generated import GENERATED_NAMES
 from compool.data.graph_set import GraphSet
@@ -92,7 +91,7 @@ def _cached(name: str, source: Path, cached: Path, check_edges: bool) -> GraphSe
 
 def _save(graphs: GraphSet, cached: Path, source: Path) -> None:
     try:
-        graphs.save(cached, source=_signature(source), names=read_names(graphs.name, source).as_json())
+        graphs.save(cached, source=_signature(source))
     except OSError as error:  # a failure to cache must not stop the command
         _log.warning("%s cannot be written (%s): %s is parsed again next time", cached, error, source)
 
@@ -149,7 +148,7 @@ def available(data: Path) -> list[str]:
     names = {path.stem for path in data.glob("*.zip")} | {path.stem for path in data.glob("*.npz")}
     for pattern in ("*_A.txt", "*/*_A.txt", "*/raw/*_A.txt"):
         names |= {path.name.removesuffix("_A.txt") for path in data.glob(pattern)}
-    return sorted(names)
+    return sorted(name for name in names if not name.startswith("."))  # macOS adds files such as ._NAME_A.txt
 
 
 def _download(name: str, folder: Path) -> Path:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from compool._words import counted
 from compool.report.levels import InspectedGraph, Level, centres
 from compool.report.plotting import STYLE, canvas
 
@@ -33,8 +34,10 @@ def draw(graph: InspectedGraph) -> "Figure":
             zip(graph.levels, np.reshape(panels, (-1, 2)), strict=True), 1
         ):
             lines = _level(before, after, level)
-            before.set_title(f"level {depth}: {len(level.cluster)} nodes, {level.edge_index.size(1) // 2} edges")
-            after.set_title(f"{level.num_supernodes} supernodes (area: members), threshold {level.threshold:g}")
+            nodes, edges = counted(len(level.cluster), "node"), counted(level.edge_index.size(1) // 2, "edge")
+            before.set_title(f"level {depth}: {nodes}, {edges}")
+            threshold = f", threshold {level.threshold:g}" if level.has_threshold else ""
+            after.set_title(f"{counted(level.num_supernodes, 'supernode')} (area: members){threshold}")
             figure.colorbar(lines, ax=[before, after], shrink=0.5, pad=0.01, label="score")
         title = f"{graph.dataset}, graph {graph.index}: {graph.verdict}"
         figure.suptitle("\n".join([title, *textwrap.wrap(graph.about, 100)]).replace("$", r"\$"))

@@ -29,15 +29,25 @@ class Level:
     position: NDArray[np.float64]
     """The position of each node in drawings [N, 2]."""
     threshold: float
+    """The layer's threshold; for a quantile or ratio, one that comes close to it."""
     weights: str
     """The weights of features: the scores of ``"merged"`` or of ``"all"`` edges, or the layer's `reduce` (``"sum"``,
     ``"mean"``, ``"graded"``).
     """
+    is_budgeted: bool = False
+    """Whether the layer merges by a quantile or ratio. No threshold may do the same, as scores may tie."""
+    node_weight: Tensor | None = None
+    """The weight of each node [N] in a layer with a budget; None if nodes are weighted in several supernodes."""
 
     @property
     def num_supernodes(self) -> int:
         """The number of supernodes."""
         return int(self.cluster.max()) + 1 if self.cluster.numel() else 0
+
+    @property
+    def has_threshold(self) -> bool:
+        """Whether merging at the threshold gives the supernodes of the layer."""
+        return torch.equal(self.hierarchy.at(self.threshold), self.cluster)
 
     @cached_property
     def hierarchy(self) -> ops.Hierarchy:
@@ -102,6 +112,8 @@ def inspect_graph(
         raise ValueError(f"threshold must lie in -1..1, the range of tanh; got {threshold}")
     graph = graphs[index]
     nodes = slice(int(graphs.node_ptr[index]), int(graphs.node_ptr[index + 1]))
+    if not graph.num_nodes:
+        raise ValueError(f"graph {index} of {graphs.name} has no nodes to draw")
     if graph.num_nodes > MAX_DRAWN_NODES:
         raise ValueError(
             f"graph {index} of {graphs.name} has {graph.num_nodes} nodes; at most {MAX_DRAWN_NODES} can be drawn"
@@ -111,10 +123,14 @@ def inspect_graph(
     if x.size(1) != width:
         raise ValueError(f"the network takes {width} features per node, but {graphs.name} has {x.size(1)}")
 
-    pooled: list[tuple[Tensor, Tensor, nn.Pooled]] = []
-    hooks = [
-        pool.register_forward_hook(lambda _, given, out: pooled.append((given[0], given[1], out))) for pool in pools
-    ]
+    pooled: list[tuple[Tensor, Tensor, nn.Pooled, Tensor | None]] = []
+
+    def record(module: torch.nn.Module, given: tuple[Tensor, ...], out: nn.Pooled) -> None:
+        pool = cast(nn.ComponentPooling, module)
+        is_weighted = not math.isfinite(pool.threshold) and pool.weights == "merged"
+        pooled.append((given[0], given[1], out, pool.assign(given[0], given[1]).weight if is_weighted else None))
+
+    hooks = [pool.register_forward_hook(record) for pool in pools]
     saved_settings = [(pool.threshold, pool.quantile, pool.ratio) for pool in pools]
     if threshold is not None:
         for pool in pools:
@@ -129,10 +145,11 @@ def inspect_graph(
             pool.threshold, pool.quantile, pool.ratio = settings
     position = layout(graph.edge_index, int(graph.num_nodes))
     levels = []
-    for pool, (x_in, edge_index, out), limit in zip(pools, pooled, thresholds, strict=True):
-        weights = pool.weights if pool.reduce == "score" else pool.reduce
-        level = Level(x_in, edge_index, out.edge_score, out.cluster, position, limit, weights)
-        levels.append(level if math.isfinite(limit) else replace(level, threshold=_threshold_of(level)))
+    for pool, (x_in, edge_index, out, node_weight), limit in zip(pools, pooled, thresholds, strict=True):
+        weights, is_budgeted = pool.weights if pool.reduce == "score" else pool.reduce, not math.isfinite(limit)
+        scores = (out.edge_score, out.cluster)
+        level = Level(x_in, edge_index, *scores, position, limit, weights, is_budgeted, node_weight)
+        levels.append(replace(level, threshold=_threshold_of(level)) if is_budgeted else level)
         position = centres(position, out.cluster)
     verdict = describe_prediction(graphs.task, torch.as_tensor(graph.y), logits)
     inspected = InspectedGraph(graphs.name, index, verdict, x, tuple(levels), about)
@@ -178,7 +195,9 @@ def _probabilities(logits: Tensor) -> tuple[float, ...]:
 
 
 def _threshold_of(level: Level) -> float:
-    """The threshold equivalent to a quantile or ratio: between the last merged score of the forest and the next."""
+    """The threshold that a quantile or ratio comes to: between the last merged score of the forest and the next. If
+    these tie, none does.
+    """
     scores, num_merges = [1.0, *level.hierarchy.score.tolist(), -1.0], len(level.cluster) - level.num_supernodes
     return float(scores[num_merges] + scores[num_merges + 1]) / 2
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from compool.report.levels import InspectedGraph
+from compool.report.levels import InspectedGraph, Level
 from compool.report.plotting import colour_index, file_name
 from compool.report.ranks import cliques, rank_study
 from compool.report.results import OURS, Result, Row, Study
@@ -152,6 +152,7 @@ def _graph_data(graph: InspectedGraph) -> dict[str, Any]:
                 "merges": list(merges),
                 "threshold": level.threshold,
                 "weights": level.weights,
+                "own": _own(level) if level.is_budgeted else None,
                 "features": [_largest(line) for line in level.x.tolist()],
                 "given": [_largest(line) for line in graph.given.tolist()] if depth == 0 and convolved else None,
             }
@@ -165,6 +166,12 @@ def _graph_data(graph: InspectedGraph) -> dict[str, Any]:
         "about": graph.about,
         "levels": levels,
     }
+
+
+def _own(level: Level) -> dict[str, Any]:
+    """What a layer with a budget did, which the page shows until the slider is moved."""
+    weight = None if level.node_weight is None else _digits(level.node_weight)
+    return {"cluster": level.cluster.tolist(), "weight": weight}
 
 
 def _digits(score: torch.Tensor) -> list[float]:

@@ -137,7 +137,8 @@ def _inspect_graphs(
         try:
             recipe = recipe_of(run)
             name = recipe.files or recipe.dataset
-            if not data.is_generated(name) and folder is None and name not in tu.available(tu.cache_folder()):
+            is_known = folder is not None or name in tu.available(tu.cache_folder())
+            if not is_known and not recipe_data.must_generate(name, folder):
                 raise ValueError(f"{name} was not found; give its folder with --data")
             on_status(f"pooling graphs of {dataset}")
             graphs = recipe_data.load_data(recipe, folder)

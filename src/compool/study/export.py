@@ -18,6 +18,7 @@ from compool.study.evaluation import metric_value
 from compool.study.kept import kept_network, recipe_of
 from compool.study.metrics import chosen_metric
 from compool.study.model import DESCRIPTION, FORMAT, SOURCE, WEIGHTS
+from compool.study.own_network import module_name
 from compool.study.prediction import Model
 from compool.study.runs import Run, decode_weights, describe_run
 
@@ -39,7 +40,7 @@ ABOUT_RUN = (
 )
 
 
-def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: Names = Names()) -> Path:  # noqa: B008
+def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: Names | None = None) -> Path:
     """Write the network of a run to a folder: ``network.safetensors``, ``model.json``, and ``network.py`` for a
     user-defined network. The folder is created if needed; :func:`compool.load_model` reads it.
 
@@ -48,7 +49,7 @@ def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: 
         weights: what :meth:`~compool.study.Store.weights` returns for it.
         graphs: its data set.
         folder: where to write.
-        names: the names of the set's classes and labels, if known.
+        names: the names of the set's classes and labels; by default, those that the set has from its files.
 
     Raises:
         ValueError: if there are no weights, or the graphs are not those of the run.
@@ -64,7 +65,7 @@ def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: 
             f"{named} was trained on other data named {graphs.name} (checksum {run.data_checksum}, "
             f"not {graphs.checksum}); give the same data again. A function must return the same graphs in every call"
         )
-    names = _fitting_names(names, graphs)
+    names = _fitting_names(graphs.names if names is None else names, graphs)
     about: dict[str, Any] = {
         "format": FORMAT,
         "compool": compool.__version__,
@@ -81,6 +82,8 @@ def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: 
             "arguments": json.loads(recipe.arguments or "{}"),
             "checksum": recipe.own_checksum,
         }
+        if module := module_name(recipe.own_network):
+            about["own"]["module"] = module  # its relative imports need the package
         tensors = decode_weights(weights)
         about["weights_checksum"] = checksum(tensors, notes)
         write_tensors(folder / WEIGHTS, tensors, notes)

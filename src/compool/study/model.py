@@ -119,6 +119,9 @@ def _own_network(folder: Path, about: dict[str, Any], encoding: Encoding, trust:
     path, own = folder / SOURCE, about["own"]
     if not isinstance(own, dict) or not isinstance(own.get("class"), str) or not isinstance(own.get("arguments"), dict):
         raise _DescriptionError("own must have a class and its arguments")
+    module = own.get("module", "")
+    if not isinstance(module, str):
+        raise _DescriptionError("the module of own must be text")
     if not trust:
         raise ValueError(
             f"{folder} holds Python code; read {path}, and if you trust it, allow it with --trust (trust=True)"
@@ -130,7 +133,7 @@ def _own_network(folder: Path, about: dict[str, Any], encoding: Encoding, trust:
     if source_checksum(source) != own.get("checksum"):
         raise ValueError(f"{path} was changed after the export; export the network again")
     sizes, arguments = (encoding.width, len(about["classes"])), json.dumps(own["arguments"])
-    network = build(f"{path}:{own['class']}", source, *sizes, arguments, edge_dim=encoding.edge_width or None)
+    network = build(f"{module or path}:{own['class']}", source, *sizes, arguments, edge_dim=encoding.edge_width or None)
     with safe_open(folder / WEIGHTS, framework="pt") as file:
         tensors = read_tensors(file)
     try:

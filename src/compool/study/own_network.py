@@ -56,6 +56,17 @@ def class_name(reference: str) -> str:
     return reference.rpartition(":")[2].strip()
 
 
+def module_name(reference: str) -> str:
+    """The module of a reference; empty if it names a file.
+
+    Example:
+        >>> module_name("package.module:Net"), module_name("my_networks.py:Net")
+        ('package.module', '')
+    """
+    location = _location(reference)
+    return "" if location.endswith(".py") else location
+
+
 def read_source(reference: str, option: str = "--method") -> str:
     """The source of the file that a reference names. It is not executed, but the packages around a module are imported.
 

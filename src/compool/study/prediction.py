@@ -104,7 +104,7 @@ class Model:
     def predict(
         self,
         graphs: "GraphSet | Iterable[Data]",
-        names: Names = Names(),  # noqa: B008
+        names: Names | None = None,
         on_graphs: Callable[[int], None] | None = None,
     ) -> Predictions:
         """Predict the classes of graphs, or their numbers or labels.
@@ -115,7 +115,7 @@ class Model:
         Args:
             graphs: a set, whose features are made as in training; or a list of :class:`torch_geometric.data.Data` or a
                 PyG dataset, whose ``x`` is used unchanged if it has as many columns as the network takes.
-            names: the names of a set's labels: see :func:`compool.data.opening.open_graphs`.
+            names: the names of a set's labels; by default, those that the set has from its files.
             on_graphs: called with the number of graphs done, after each batch.
 
         Raises:
@@ -138,7 +138,7 @@ class Model:
                     on_graphs(sum(map(len, logits)))
         return Predictions(self.task, self.names, torch.cat(logits), torch.cat(kept))
 
-    def _encoded(self, graphs: "GraphSet | Iterable[Data]", names: Names) -> tuple[GraphSet, Features]:
+    def _encoded(self, graphs: "GraphSet | Iterable[Data]", names: Names | None) -> tuple[GraphSet, Features]:
         takes_edges = "edge_attr" in inspect.signature(self.network.forward).parameters
         if isinstance(graphs, GraphSet):
             return self.encoding.encode(graphs, names, takes_edges)

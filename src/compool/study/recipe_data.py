@@ -6,6 +6,7 @@ from pathlib import Path
 
 from compool import data
 from compool._words import counted
+from compool.data.tu import available
 from compool.study.recipe_settings import METHODS, REPLACEMENTS, Recipe
 
 
@@ -14,11 +15,28 @@ def load_data(recipe: Recipe, folder: Path | None, check_edges: bool = True) -> 
 
     Args:
         recipe: the recipe.
-        folder: the folder of the data sets; None: generated, cached, or downloaded.
+        folder: the folder of the data sets; None: generated, cached, or downloaded. A set in the folder comes before a
+            generated one of the same name.
         check_edges: check every edge of a cached set again; for a plan, its checksum is enough.
     """
     name = recipe.files or recipe.dataset
-    return data.generate(name) if data.is_generated(name) else data.load(name, folder, "tu", check_edges=check_edges)
+    if must_generate(name, folder):
+        return data.generate(name)
+    return data.load(name, folder, "tu", check_edges=check_edges)
+
+
+def must_generate(name: str, folder: Path | None) -> bool:
+    """Whether a set is generated: it has the name of a generated set, and the folder has no set of this name.
+
+    Example:
+        >>> folder = getfixture("tmp_path")
+        >>> must_generate("communities", None), must_generate("communities", folder), must_generate("NCI1", folder)
+        (True, True, False)
+        >>> data.communities(9).save(folder / "communities.npz")
+        >>> must_generate("communities", folder)
+        False
+    """
+    return data.is_generated(name) and (folder is None or name not in available(folder))
 
 
 def describe_data(recipe: Recipe, graphs: data.GraphSet) -> str:

@@ -9,13 +9,21 @@ function components(count, merges, threshold) { // the supernode of each node, a
   return { cluster, first };
 }
 
+function firstMembers(cluster) {
+  const first = [];
+  cluster.forEach((k, node) => { first[k] ??= node; });
+  return first;
+}
+
+const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+
 function scoreColour(score) {
   const ends = score < 0 ? [47, 111, 224] : [224, 83, 31], share = Math.min(1, Math.abs(score) ** 0.6);
   return `rgb(${[154, 163, 176].map((grey, channel) => Math.round(grey + (ends[channel] - grey) * share)).join(" ")})`;
 }
 
 function viewer(container, graphs) {
-  let graph = graphs[0], level = graph.levels[0], threshold = level.threshold, pooled;
+  let graph = graphs[0], level = graph.levels[0], threshold = level.threshold, own = null, pooled; // own: what a layer with a budget did, until the slider is moved
   const select = make("select", { id: "graph" });
   graphs.forEach((other, position) => select.append(make("option", { value: position }, `${other.dataset}, graph ${other.index}`)));
   const levels = make("div", { class: "choices" });
@@ -37,17 +45,17 @@ function viewer(container, graphs) {
   const features = (list) => list.map(([channel, value]) => `x${channel} = ${+value.toPrecision(3)}`).join(", ") || "all zero";
 
   function compute() {
-    pooled = components(level.positions.length, level.merges, threshold);
+    pooled = own ? { cluster: own.cluster, first: firstMembers(own.cluster) } : components(level.positions.length, level.merges, threshold);
     pooled.size = pooled.first.map(() => 0);
     for (const k of pooled.cluster) pooled.size[k]++;
     pooled.weight = level.positions.map(() => 0);
     const touched = level.positions.map(() => false);
     for (const [i, j, score] of level.edges) if (score > threshold && i !== j) { pooled.weight[i] += score; touched[i] = touched[j] = true; }
     pooled.weight = pooled.weight.map((weight, node) => (touched[node] ? weight : 1)); // Eq. 3
-    output.textContent = number(threshold, 3).replace(/0$/, "");
+    output.textContent = own ? "" : number(threshold, 3).replace(/0$/, "");
     slider.value = threshold;
-    beforeTitle.replaceChildren(`${level.positions.length} nodes`, make("span", {}, `, ${level.pairs.length} edges`));
-    afterTitle.replaceChildren(`${pooled.first.length} supernodes`, make("span", {}, `, ${number((100 * pooled.first.length) / level.positions.length, 0)} % of the nodes`));
+    beforeTitle.replaceChildren(plural(level.positions.length, "node"), make("span", {}, `, ${plural(level.pairs.length, "edge")}`));
+    afterTitle.replaceChildren(plural(pooled.first.length, "supernode"), make("span", {}, `, ${number((100 * pooled.first.length) / level.positions.length, 0)} % of the nodes`));
     afterTitle.dataset.supernodes = pooled.first.length;
     merging.textContent = sentence();
     for (const redraw of [redrawBefore, redrawAfter, redrawStrip]) redraw();
@@ -56,7 +64,7 @@ function viewer(container, graphs) {
   function sentence() { // what merges at this threshold, in words
     const scores = level.edges.filter(([i, j]) => i !== j).map((edge) => edge[2]), above = scores.filter((score) => score > threshold).length;
     if (!scores.length) return "There are no edges to merge.";
-    const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+    if (own) return `The network merges a share of the graph: ${plural(level.positions.length - pooled.first.length, "node")} fewer. Drag to merge by a threshold instead.`;
     const ratio = `${above} of ${scores.length} directed edges score above ${number(threshold, 3).replace(/0$/, "")} and merge`;
     if (!above) { // all scores may be −1, and no threshold is lower
       const highest = Math.max(...scores);
@@ -87,7 +95,7 @@ function viewer(container, graphs) {
   const redrawBefore = plot(before, (width) => {
     const [height, pixels] = frame(width), marks = [];
     for (const [i, j, forward, backward] of level.pairs) {
-      const merges = forward > threshold || backward > threshold, [x1, y1] = pixels(level.positions[i]), [x2, y2] = pixels(level.positions[j]);
+      const merges = own ? pooled.cluster[i] === pooled.cluster[j] : forward > threshold || backward > threshold, [x1, y1] = pixels(level.positions[i]), [x2, y2] = pixels(level.positions[j]);
       const top = Math.max(forward ?? -2, backward ?? -2);
       const line = make("line", { x1, y1, x2, y2, stroke: scoreColour(top), "stroke-width": merges ? 2.4 : 1, "stroke-opacity": merges ? 0.95 : 0.55, class: merges ? "merged" : "edge" });
       const text = forward === backward ? `score ${number(forward, 3)}` : [[i, j, forward], [j, i, backward]].filter(([, , score]) => score !== null).map(([a, b, score]) => `score ${a} → ${b}: ${number(score, 3)}`).join("\n");
@@ -97,7 +105,7 @@ function viewer(container, graphs) {
     level.positions.forEach((position, node) => {
       const [cx, cy] = pixels(position), k = pooled.cluster[node];
       const circle = make("circle", { cx, cy, r: radius, fill: nodeColour(k), stroke: "var(--card)", "stroke-width": 1, "data-supernode": k });
-      const weight = { merged: pooled.weight[node], sum: 1, mean: 1 / pooled.size[k] }[level.weights];
+      const weight = own?.weight?.[node] ?? { merged: pooled.weight[node], sum: 1, mean: 1 / pooled.size[k] }[level.weights];
       const weighed = weight !== undefined ? `\nweight ${number(weight, 3)}` : `\nweighted by ${level.weights === "all" ? "all its edges" : "the grades of merges"}`;
       const given = level.given ? `\ninput: ${features(level.given[node])}` : "";
       marks.push(highlightable(tip(circle, `node ${node} of supernode ${k}, which has ${pooled.size[k]}${weighed}${given}\nfeatures: ${features(level.features[node])}`), k));
@@ -138,12 +146,12 @@ function viewer(container, graphs) {
     for (const share of [0, 1]) { text(`${share * most}`, pad - 12, bar(share * most) + 4, "end"); text(`${share * total}`, width - pad + 12, y(share * total) + 4, "start"); }
     counts.forEach((count, bin) => {
       const left = -1 + (2 * bin) / bins, tall = count ? Math.max(1.5, bottom - bar(count)) : 0;
-      marks.push(make("rect", { x: x(left) + 0.5, y: bottom - tall, width: Math.max(1, x(left + 2 / bins) - x(left) - 1), height: tall, fill: scoreColour(left + 1 / bins), "fill-opacity": left + 2 / bins > threshold ? 0.9 : 0.3 }));
+      marks.push(make("rect", { x: x(left) + 0.5, y: bottom - tall, width: Math.max(1, x(left + 2 / bins) - x(left) - 1), height: tall, fill: scoreColour(left + 1 / bins), "fill-opacity": own || left + 2 / bins > threshold ? 0.9 : 0.3 }));
     });
     let d = `M${x(1)} ${y(total)}`;
     for (const [score, left] of level.steps) d += `H${x(score).toFixed(1)}V${y(left).toFixed(1)}`;
     marks.push(make("path", { d: `${d}H${x(-1)}`, fill: "none", stroke: "var(--ink)", "stroke-width": 1.5, "stroke-opacity": 0.75 }));
-    marks.push(make("line", { x1: x(threshold), x2: x(threshold), y1: 14, y2: bottom, stroke: "var(--accent)", "stroke-width": 2 }));
+    if (!own) marks.push(make("line", { x1: x(threshold), x2: x(threshold), y1: 14, y2: bottom, stroke: "var(--accent)", "stroke-width": 2 }));
     const hair = make("line", { y1: 18, y2: bottom, stroke: "var(--muted)", "stroke-dasharray": "3 3", visibility: "hidden" });
     const cover = make("rect", { x: x(-1), y: 0, width: x(1) - x(-1), height: bottom, fill: "transparent", class: "cover" });
     tip(cover, (event) => { // the score under the pointer
@@ -151,7 +159,7 @@ function viewer(container, graphs) {
       for (const end of ["x1", "x2"]) hair.setAttribute(end, x(score));
       hair.setAttribute("visibility", "visible");
       const above = level.edges.filter((edge) => edge[2] > score).length, merged = level.merges.filter((merge) => merge[2] > score).length;
-      return `score ${number(score, 2)}\n${above} of ${level.edges.length} directed edges score higher\n${total - merged} supernodes at this threshold`;
+      return `score ${number(score, 2)}\n${above} of ${level.edges.length} directed edges score higher\n${plural(total - merged, "supernode")} at this threshold`;
     });
     cover.addEventListener("pointerleave", () => hair.setAttribute("visibility", "hidden"));
     return [height, [...marks, hair, cover]];
@@ -160,8 +168,9 @@ function viewer(container, graphs) {
   function choose(next) {
     level = next;
     threshold = level.threshold;
+    own = level.own;
     level.steps ||= level.merges.map(([, , score], merged) => [score, level.positions.length - merged - 1]);
-    reset.textContent = `back to the network's ${number(level.threshold, 2)}`;
+    reset.textContent = `back to the network's ${own ? plural(firstMembers(own.cluster).length, "supernode") : number(level.threshold, 2)}`;
     compute();
   }
 
@@ -188,7 +197,7 @@ function viewer(container, graphs) {
     choose(graph.levels[0]);
   }
 
-  slider.addEventListener("input", () => { threshold = +slider.value; compute(); });
+  slider.addEventListener("input", () => { threshold = +slider.value; own = null; compute(); });
   reset.addEventListener("click", () => choose(level));
   select.addEventListener("change", () => open(graphs[+select.value]));
   open(graph);
