@@ -336,7 +336,7 @@ def test_a_share_of_tied_edges_is_shown_as_the_network_merges_them(
     reset = "document.getElementById('reset')"
     assert browser.run(f"{reset}.textContent") == "back to the network's 18 supernodes"
     sentence = browser.run("document.getElementById('merging').textContent")
-    assert sentence.startswith("The network merges a share of the graph: 42 nodes fewer.")
+    assert sentence.startswith("The network merges by a budget: 60 nodes become 18 supernodes.")
     text = point_at(browser, "#viewer .panel:first-child circle")
     assert f"weight {float(level.node_weight[0]):.3f}".replace("-", "−") in text
     assert slide(browser, 1.0).startswith("Nothing merges; highest score 1.00")

@@ -64,7 +64,7 @@ function viewer(container, graphs) {
   function sentence() { // what merges at this threshold, in words
     const scores = level.edges.filter(([i, j]) => i !== j).map((edge) => edge[2]), above = scores.filter((score) => score > threshold).length;
     if (!scores.length) return "There are no edges to merge.";
-    if (own) return `The network merges a share of the graph: ${plural(level.positions.length - pooled.first.length, "node")} fewer. Drag to merge by a threshold instead.`;
+    if (own) return `The network merges by a budget: ${plural(level.positions.length, "node")} become ${plural(pooled.first.length, "supernode")}. Drag to merge by a threshold instead.`;
     const ratio = `${above} of ${scores.length} directed edges score above ${number(threshold, 3).replace(/0$/, "")} and merge`;
     if (!above) { // all scores may be −1, and no threshold is lower
       const highest = Math.max(...scores);
