@@ -40,7 +40,7 @@ def must_generate(name: str, folder: Path | None) -> bool:
 
 
 def describe_data(recipe: Recipe, graphs: data.GraphSet) -> str:
-    """Describe in one line a data set and how a recipe uses it.
+    """Describe a data set and how a recipe uses it, on one line.
 
     Example:
         >>> from compool.study import recipe
@@ -69,13 +69,13 @@ def splits(recipe: Recipe, graphs: data.GraphSet, seed: int, replicas: Sequence[
         raise ValueError(
             f"splits must be {', '.join(data.SPLIT_KINDS)}, or a file or folder of splits; {path} does not exist"
         )
-    available = data.read_splits(path, graphs, seed)
-    if max(replicas) >= len(available):
+    given = data.read_splits(path, graphs, seed)
+    if max(replicas) >= len(given):
         raise ValueError(
-            f"{path} has {counted(len(available), 'split')}: --replicas must be at most {len(available)}; "
+            f"{path} has {counted(len(given), 'split')}: --replicas must be at most {len(given)}; "
             f"got {max(replicas) + 1}"
         )
-    return [available[replica] for replica in replicas]
+    return [given[replica] for replica in replicas]
 
 
 def splits_checksum(recipe: Recipe) -> str:

@@ -205,7 +205,7 @@ def coarsen(
     message = flags.tolist()  # the only synchronisation
     raise_flagged(message, edge_score, edge_index, num_nodes, batch)
     if message[kernels.UNSORTED.value] and _torch.distinct(edge_index, num_nodes) is not None:
-        # drops repeated edges
+        # Repeated edges: the plain operations drop them
         return _torch.KERNELS.coarsen(edge_score, edge_index, num_nodes, threshold, batch, self_loops)
     cluster, first, graph = numbered(parent, rank, message[kernels.NUMBER.value], batch)
     out = connected(keys, message, edge_index, cluster, first.numel(), self_loops)
