@@ -83,6 +83,12 @@ class GIN8(GIN4):
     depth = 8
 
 
+class GIN16(GIN4):
+    """Sixteen GIN layers."""
+
+    depth = 16
+
+
 class VirtualNode(GIN4):
     """GIN with a virtual node: after each layer it collects the mean of all nodes and sends its own state back."""
 
