@@ -31,11 +31,14 @@ from rich.progress import Progress
 from rich.table import Table
 from torch import Tensor
 
+from compool._files import atomic_write
 from compool.data import GraphSet, color_connectivity, split
+from compool.data.splits import NUM_FOLDS
 from compool.replicas.captured import Captured, copy_into
 
 BATCH, LR = 32, 1e-3
-COUNTS = {"minnesota": 6000}  # the other topologies have 15,000 colourings
+COUNT, COUNTS = 15_000, {"minnesota": 6_000}  # colourings of a topology, and of those that have another number
+Row = dict[str, Any]
 METHODS: dict[str, type[networks.GCN]] = {
     network.__name__: network
     for network in (networks.GCN, networks.GIN4, networks.GIN8, networks.GIN16, networks.GAT, networks.VirtualNode)
@@ -65,7 +68,7 @@ def train(method: str, graphs: GraphSet, folds: range, epochs: int, device: str,
         stack.backward(ids)
         optimizer.step()
 
-    evaluated = parts(validation, 100)[0]
+    example_ids = parts(validation, 100)[0]
     run_step: Callable[[Tensor], Any] = step
     run_correct: Callable[[Tensor], Tensor] = stack.correct
     if device == "cuda":
@@ -75,7 +78,7 @@ def train(method: str, graphs: GraphSet, folds: range, epochs: int, device: str,
             for tensor in moments:
                 tensor.zero_()
         run_step = Captured(step, training[:, :BATCH], [*weights, *moments])
-        run_correct = Captured(stack.correct, evaluated)
+        run_correct = Captured(stack.correct, example_ids)
     best, tested = torch.full((len(folds),), -1.0, device=device), torch.zeros(len(folds), device=device)
     picked = [weight.detach().clone() for weight in weights]
     for _ in range(epochs):
@@ -84,7 +87,7 @@ def train(method: str, graphs: GraphSet, folds: range, epochs: int, device: str,
             if ids.size(1) == BATCH:
                 run_step(ids)
         accuracy = [
-            sum(run_correct(ids).clone() for ids in parts(held_out, evaluated.size(1))) / held_out.size(1)
+            sum(run_correct(ids).clone() for ids in parts(held_out, example_ids.size(1))) / held_out.size(1)
             for held_out in (validation, testing)
         ]
         better = accuracy[0] >= best
@@ -107,28 +110,34 @@ def accuracies(stack: Stack | CompiledStack, graphs: GraphSet, folds: int, devic
     return accuracy.tolist()
 
 
-def read(path: Path | None, topology: str, methods: list[str], epochs: int, sides: list[int]) -> list[dict[str, Any]]:
-    """The rows of a file, and empty ones for methods that are not in it."""
-    rows: list[dict[str, Any]] = json.loads(path.read_text()) if path and path.exists() else []
-    for method in methods:
-        row = {"topology": topology, "method": method, "epochs": epochs}
-        stored = next((each for each in rows if row.items() <= each.items()), None)
-        if stored is None:
-            rows.append(
-                {**row, "validation": [], "test": [], "seconds": 0.0, "sides": {str(side): [] for side in sides}}
-            )
-        elif set(stored["sides"]) != set(map(str, sides)):
-            known = " ".join(stored["sides"]) or "none"
-            raise SystemExit(f"{path} has {method} with other --sides ({known}); use them, or another file")
-    return rows
+def read(path: Path | None) -> list[Row]:
+    """The rows of a file that this script wrote."""
+    rows: list[Row] = json.loads(path.read_text()) if path and path.exists() else []
+    return [{"count": COUNTS.get(row["topology"], COUNT)} | row for row in rows]
 
 
-def write(rows: list[dict[str, Any]], path: Path | None) -> None:
+def key_of(row: Row) -> tuple[Any, ...]:
+    """What identifies a row."""
+    return tuple(row[name] for name in ("topology", "method", "epochs", "count"))
+
+
+def write(row: Row, path: Path | None) -> None:
+    """Replace a row of a file, or add it; other rows, perhaps of another process, stay."""
     if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(rows, indent=1))
-        partial.replace(path)
+        rows = {key_of(each): each for each in (*read(path), row)}
+        with atomic_write(path) as partial:
+            partial.write_text(json.dumps(list(rows.values()), indent=1))
+
+
+def stored_or_new(row: Row, path: Path | None, sides: list[int]) -> Row:
+    """The row of a file, if it has one, else one without results."""
+    stored = next((each for each in read(path) if key_of(each) == key_of(row)), None)
+    if stored is None:
+        return {**row, "validation": [], "test": [], "seconds": 0.0, "sides": {str(side): [] for side in sides}}
+    if set(stored["sides"]) != set(map(str, sides)):
+        known = " ".join(stored["sides"]) or "none"
+        raise SystemExit(f"{path} has {row['method']} with other --sides ({known}); use them, or another file")
+    return stored
 
 
 def main() -> None:
@@ -142,16 +151,25 @@ def main() -> None:
     parser.add_argument("--sides", type=int, nargs="*", default=[], help="test on grids of these sides, too")
     parser.add_argument("--out", type=Path, help="write the numbers to this file (JSON); folds in it are not repeated")
     args = parser.parse_args()
+    count = COUNTS.get(args.topology, COUNT) if args.count is None else args.count
+    for name, value, low, high in (
+        ("--folds", args.folds, 1, NUM_FOLDS),
+        ("--epochs", args.epochs, 1, 10**6),
+        ("--count", count, 2 * BATCH, 10**6),
+    ):
+        if not low <= value <= high:
+            parser.error(f"{name} must be from {low} to {high}, got {value}")
+    if args.device == "cuda" and count % NUM_FOLDS:
+        parser.error(f"on a GPU, --count must be a multiple of {NUM_FOLDS}, got {count}")
     console = Console(width=120)
-    results = read(args.out, args.topology, args.methods, args.epochs, args.sides)
-    rows = [row for row in results if (row["topology"], row["epochs"]) == (args.topology, args.epochs)]
-    rows = [row for row in rows if row["method"] in args.methods]
-    graphs = color_connectivity(args.topology, args.count or COUNTS.get(args.topology, 15_000))
+    same = {"topology": args.topology, "epochs": args.epochs, "count": count}
+    rows = [stored_or_new(same | {"method": method}, args.out, args.sides) for method in args.methods]
+    graphs = color_connectivity(args.topology, count)
     larger = {side: color_connectivity(f"grid-{side}", 200 if side < 128 else 100, seed=1) for side in args.sides}
-    at_a_time = args.folds if args.device == "cuda" else 1
+    folds_per_stack = args.folds if args.device == "cuda" else 1
     for row in rows:
-        for first in range(len(row["test"]), args.folds, at_a_time):
-            folds, began = range(first, min(first + at_a_time, args.folds)), time.perf_counter()
+        for first in range(len(row["test"]), args.folds, folds_per_stack):
+            folds, began = range(first, min(first + folds_per_stack, args.folds)), time.perf_counter()
             with Progress(console=console, transient=True) as progress:
                 task = progress.add_task(f"{row['method']}, fold {first}", total=args.epochs)
                 on_epoch = lambda task=task, progress=progress: progress.advance(task)  # noqa: E731
@@ -161,7 +179,7 @@ def main() -> None:
             row["seconds"] += time.perf_counter() - began
             for side, others in larger.items():
                 row["sides"][str(side)] += accuracies(stack, others, len(folds), args.device)
-            write(results, args.out)
+            write(row, args.out)
     table = Table("method", f"test % on {args.topology}", "lowest, highest", *map(str, args.sides), "seconds")
     for row in rows:
         mean, low, high = 100 * fmean(row["test"]), 100 * min(row["test"]), 100 * max(row["test"])

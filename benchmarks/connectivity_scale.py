@@ -3,13 +3,15 @@
     python benchmarks/connectivity_scale.py --store study.sqlite --trust --out out/connectivity
     python benchmarks/connectivity_scale.py --store study.sqlite --trust --also out/message-passing.json
 
-`--trust` runs the code of networks that are not compool's, which the study has stored with their weights. `--also`
-adds what this script or `connectivity.py` wrote before; if a method is in several files, the last one is used.
+If the stores have several recipes of a method, its name has the recipe. `--trust` runs the code of networks that are
+not compool's, which the study has stored with their weights. `--also` adds what this script or `connectivity.py` wrote
+before; if a method is in several files, the last one is used.
 """
 
 import argparse
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean
 
@@ -20,6 +22,7 @@ from rich.table import Table
 from torch.nn import Module
 from torch_geometric.loader import DataLoader
 
+from compool._files import atomic_write
 from compool.data import GraphSet, color_connectivity
 from compool.report.plotting import COLOURS, COLUMN, LINE_STYLES, STYLE, canvas, save_figure
 from compool.study import Store
@@ -41,8 +44,14 @@ NAMES = {
 }
 
 
-def name_of(run: Run) -> str:
-    return NAMES.get((run.method, run.recipe)) or NAMES.get((run.method, "")) or run.method
+def names_of(runs: Iterable[Run]) -> dict[tuple[str, str], str]:
+    """The name of each method and recipe; it has the recipe if there are several of a method."""
+    pairs = {(run.method, run.recipe) for run in runs}
+    names = {pair: NAMES.get(pair) or NAMES.get((pair[0], "")) or pair[0] for pair in pairs}
+    shared = Counter(names.values())
+    return {
+        (method, recipe): f"{name}, {recipe}" if shared[name] > 1 else name for (method, recipe), name in names.items()
+    }
 
 
 def network_of(run: Run, weights: bytes, trust: bool) -> Module:
@@ -72,9 +81,11 @@ def accuracy(network: Module, graphs: GraphSet) -> float:
 def read_numbers(path: Path) -> dict[str, dict[int, list[float]]]:
     """The accuracies by side in a file of this script, or of `connectivity.py`."""
     numbers = json.loads(path.read_text())
-    if isinstance(numbers, list):
-        names = [NAMES.get((row["method"], ""), row["method"]) for row in numbers]
-        numbers = {name: {TRAINED: row["test"], **row["sides"]} for name, row in zip(names, numbers, strict=True)}
+    if isinstance(numbers, list):  # of connectivity.py
+        rows = [row for row in numbers if row["topology"] == f"grid-{TRAINED}" and row["test"]]
+        numbers = {
+            NAMES.get((row["method"], ""), row["method"]): {TRAINED: row["test"], **row["sides"]} for row in rows
+        }
     return {name: {int(side): each for side, each in by_side.items()} for name, by_side in numbers.items()}
 
 
@@ -90,7 +101,8 @@ def draw(accuracies: dict[str, dict[int, list[float]]], folder: Path) -> list[Pa
             axes.plot(list(by_side), means, label=name, marker="osD^v"[index % 5], markersize=3, linewidth=1, **style)
         axes.axvline(TRAINED, color="black", linewidth=0.6, linestyle=":")
         axes.set_xscale("log", base=2)
-        axes.set_xticks(sides := list(by_side), [str(side) for side in sides])
+        sides = sorted({side for by_side in accuracies.values() for side in by_side})
+        axes.set_xticks(sides, [str(side) for side in sides])
         axes.set_xlabel(f"side of the grid; all networks were trained on {TRAINED} × {TRAINED}")
         axes.set_ylabel("test accuracy, %")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, fontsize=6, frameon=False)
@@ -106,27 +118,30 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/connectivity"), help="folder of scale.json and scale.png")
     args = parser.parse_args()
     stores = [Store(path) for path in args.store]
-    found = [(store, run) for store in stores for run in store.runs([f"color-connectivity-{TRAINED}"], curves=False)]
-    found = [(store, run) for store, run in found if run.status == "done"]
-    if not found and not args.also:
+    stored = [(store, run) for store in stores for run in store.runs([f"color-connectivity-{TRAINED}"], curves=False)]
+    stored = [(store, run) for store, run in stored if run.status == "done"]
+    if not stored and not args.also:
         raise SystemExit(f"no run on color-connectivity-{TRAINED} in {', '.join(map(str, args.store))}")
     larger = {side: color_connectivity(f"grid-{side}", 200 if side < 128 else 100, seed=1) for side in args.sides}
     accuracies: dict[str, dict[int, list[float]]] = {}
     for path in args.also:
         accuracies |= read_numbers(path)
     measured: dict[str, dict[int, list[float]]] = {}
-    for store, run in track(found, "networks", transient=True):
+    names = names_of(run for _, run in stored)
+    for store, run in track(stored, "networks", transient=True):
         network = network_of(run, store.weights(run), args.trust)
-        by_side = measured.setdefault(name_of(run), defaultdict(list))
+        by_side = measured.setdefault(names[run.method, run.recipe], defaultdict(list))
         by_side[TRAINED].append(run.test)
         for side, graphs in larger.items():
             by_side[side].append(accuracy(network, graphs))
     accuracies = dict(sorted((accuracies | measured).items(), key=lambda item: -fmean(item[1][TRAINED])))
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "scale.json").write_text(json.dumps(accuracies, indent=1))
-    table = Table("test accuracy, % (mean over folds)", "folds", *(f"{side} × {side}" for side in (TRAINED, *larger)))
+    with atomic_write(args.out / "scale.json") as partial:
+        partial.write_text(json.dumps(accuracies, indent=1))
+    sides = sorted({side for by_side in accuracies.values() for side in by_side})
+    table = Table("test accuracy, % (mean over folds)", "folds", *(f"{side} × {side}" for side in sides))
     for name, by_side in accuracies.items():
-        table.add_row(name, str(len(by_side[TRAINED])), *(f"{100 * fmean(each):.1f}" for each in by_side.values()))
+        means = [f"{100 * fmean(by_side[side]):.1f}" if side in by_side else "–" for side in sides]
+        table.add_row(name, str(len(by_side[TRAINED])), *means)
     Console(width=120).print(table)
     print(draw(accuracies, args.out)[0])
 

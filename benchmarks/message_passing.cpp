@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace {
@@ -313,7 +314,7 @@ struct Graph {
             }
         for (int i = 0; i < edges.nodes; i++) {
             float most[HEADS], total[HEADS] = {};
-            std::fill(most, most + HEADS, -INFINITY);
+            std::fill(most, most + HEADS, std::numeric_limits<float>::lowest());
             std::copy(bias, bias + D, &y[i * D]);
             for (int e = edges.row_ptr[i]; e < edges.row_ptr[i + 1]; e++)
                 for (int h = 0; h < HEADS; h++) {

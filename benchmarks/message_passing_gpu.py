@@ -105,10 +105,10 @@ class Stack:
         batch = torch.arange(size, device=red.device).repeat_interleave(red.size(2), output_size=size * red.size(2))
         graph = (self.shared.batch(size)[0], batch, size)
 
-        def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
+        def single_logits(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
             return functional_call(self.frame, (parameters, buffers), (x, *graph))
 
-        return torch.func.vmap(one)(self.parameters, self.buffers, x.flatten(1, 2))
+        return torch.func.vmap(single_logits)(self.parameters, self.buffers, x.flatten(1, 2))
 
     def losses(self, ids: Tensor) -> Tensor:
         """The mean loss of each network [R]."""

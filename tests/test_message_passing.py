@@ -78,3 +78,35 @@ def test_folds_are_trained_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert second["seconds"] > first["seconds"]
     with pytest.raises(SystemExit, match=r"gin.json has GIN4 with other --sides \(5\)"):
         run("--folds", "3", "--sides", "6")
+    connectivity.write(first | {"method": "GCN"}, out)  # another process, which has not seen the second fold
+    assert [(row["method"], len(row["test"])) for row in connectivity.read(out)] == [("GIN4", 2), ("GCN", 1)]
+
+
+@pytest.mark.usefixtures("benchmarks")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--folds", "11"], "--folds must be from 1 to 10, got 11"),
+        (["--epochs", "0"], "--epochs must be from 1 to 1000000, got 0"),
+        (["--count", "30"], "--count must be from 64 to 1000000, got 30"),
+        (["--device", "cuda", "--count", "105"], "on a GPU, --count must be a multiple of 10, got 105"),
+    ],
+)
+def test_wrong_arguments(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import connectivity
+
+    monkeypatch.setattr(sys, "argv", ["connectivity.py", *arguments])
+    with pytest.raises(SystemExit, match="2"):
+        connectivity.main()
+    assert capsys.readouterr().err.splitlines()[-1].endswith(message)
+
+
+@pytest.mark.usefixtures("benchmarks")
+def test_the_library_does_not_change_arithmetic() -> None:
+    """Subnormal numbers are not flushed to zero."""
+    import message_passing_cpu
+
+    message_passing_cpu.compiled()
+    assert (torch.tensor([1e-40]) * 1).item() > 0

@@ -7,7 +7,7 @@ from scipy.sparse.csgraph import connected_components
 from torch_geometric.data import Batch
 
 from compool import ComponentPooling
-from compool.data import GraphSet, color_connectivity, island_pair, wl_classes
+from compool.data import GraphSet, color_connectivity, communities, is_generated, island_pair, wl_classes
 from compool.data._loops import walk
 
 
@@ -147,3 +147,18 @@ def test_with_a_tail_more_rounds_tell_them_apart() -> None:
     assert len(set(wl_classes(pair, rounds=4))) == 1
     assert len(set(wl_classes(pair, rounds=20))) == 2
     assert len(set(wl_classes(island_pair(9)))) == 1
+
+
+@pytest.mark.parametrize("topology", ["grid-²", "grid-1", "grid-2000", "grid", "euroroads"])
+def test_unknown_topologies(topology: str) -> None:
+    assert not is_generated(f"color-connectivity-{topology.removeprefix('grid-')}")
+    with pytest.raises(ValueError, match="topology must be grid-SIDE with a side from 2 to 1024"):
+        color_connectivity(topology, 4)
+
+
+@pytest.mark.parametrize("seed", [1.5, -1])
+def test_seeds_are_whole_numbers(seed: float) -> None:
+    for generate in (color_connectivity, communities):
+        arguments = ("grid-4", 4) if generate is color_connectivity else (4,)
+        with pytest.raises(ValueError, match="seed must be a whole number"):
+            generate(*arguments, seed=seed)  # type: ignore[operator]

@@ -239,3 +239,15 @@ def test_paths_that_hold_no_set(tmp_path: Path) -> None:
     ):
         with pytest.raises((ValueError, FileNotFoundError), match=message):
             open_graphs(tmp_path / path)
+
+
+@pytest.mark.parametrize(("kind", "width"), [("one", 1), ("degree", 2)])
+def test_attributes_replace_other_features_only_if_they_are_one_hot(kind: str, width: int) -> None:
+    """Attributes that happen to have as many columns are not taken for degrees or ones."""
+    encoding = encoding_of(communities(9), kind)
+    assert encoding.width == width
+    for value, expected in ((7.0, kind), (1.0, "attributes")):
+        attributes = np.zeros((84, width), np.float32)
+        attributes[:, 0] = value
+        graphs = replace(communities(9)[8:], attributes=attributes)
+        assert encoding.as_given(graphs).kind == expected

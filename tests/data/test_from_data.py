@@ -113,7 +113,10 @@ def hetero() -> HeteroData:
         ([hetero()], r"graph 0 is a HeteroData: .* its to_homogeneous\(\) makes one"),
         ([path_graph(), path_graph(None)], "graph 1 has no y: set a class, numbers or labels"),
         ([path_graph(torch.zeros(3))], r"graph 0 must have one y, of shape \[1\], or \[1, T\].*; got \[3\]"),
-        ([path_graph(), path_graph(torch.zeros(1, 2))], "graph 1 has 2 targets in y, but graph 0 has 1; fill in NaN"),
+        (
+            [path_graph(), path_graph(torch.zeros(1, 2))],
+            "graph 1 has y of shape \\[1, 2\\], graph 0 \\[1\\]; NaN stands for a missing target",
+        ),
         ([path_graph("active")], "graph 0 must have numbers as y, got <U6"),
         (
             [path_graph(-1)],
@@ -358,3 +361,34 @@ def test_checksums_stay() -> None:
     assert mutag.edge_labels is not None
     assert len(mutag.edge_checksum) == 16
     assert communities(9).edge_checksum == ""
+
+
+def test_transposed_features_can_be_saved(tmp_path: Path) -> None:
+    path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    graphs = GraphSet.from_data([Data(torch.randn(5, 3).t(), path, y=label) for label in (0, 1)])
+    graphs.save(tmp_path / "graphs.npz")
+    assert GraphSet.open(tmp_path / "graphs.npz")[0].checksum == graphs.checksum
+
+
+@pytest.mark.parametrize("name", ["names", "summary", "checksum"])
+def test_notes_of_the_file_itself_are_reserved(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"a note cannot be called {name}"):
+        communities(9).save(tmp_path / "graphs.npz", **{name: "mine"})
+    assert not list(tmp_path.iterdir())
+
+
+def test_changing_a_graph_does_not_change_the_set() -> None:
+    path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    graphs = GraphSet.from_data([Data(torch.rand(3, 5), path, y=label) for label in (0, 1)])
+    before = graphs[0].x.clone()
+    graphs[0].x.fill_(9)
+    graphs[0].y.add_(7)
+    assert torch.equal(graphs[0].x, before)
+    assert graphs.y.tolist() == [0, 1]
+
+
+def test_the_shapes_of_targets_are_named() -> None:
+    path = torch.tensor([[0, 1], [1, 0]])
+    graphs = [Data(torch.rand(2, 5), path, y=torch.zeros(shape)) for shape in ((1,), (1, 2))]
+    with pytest.raises(ValueError, match=r"graph 1 has y of shape \[1, 2\], graph 0 \[1\]"):
+        GraphSet.from_data(graphs)

@@ -188,3 +188,16 @@ def test_folds() -> None:
         split(graphs, 10, kind="folds")
     with pytest.raises(ValueError, match="folds need at least 10 graphs"):
         split(communities(9), 0, kind="folds")
+
+
+def test_splits_of_a_set_of_another_size(tmp_path: Path) -> None:
+    write_splits(tmp_path / "splits.json", communities(60), [split(communities(60), 0)])
+    with pytest.raises(ValueError, match=r"splits\.json has splits of 60 graphs, but communities has 90"):
+        read_splits(tmp_path / "splits.json", communities(90))
+
+
+def test_folds_are_numbered_from_1(tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        (tmp_path / f"{part}_idx-0.txt").write_text("1\n")
+    with pytest.raises(FileNotFoundError, match=r"has no test_idx-1\.txt"):
+        read_splits(tmp_path, communities(9))

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch_geometric
 from torch_geometric.data import Batch, Data
+from torch_geometric.loader import DataLoader
 
 from compool import ComponentPooling, ComponentUNet, GlobalComponentPooling
 from tests.graphs import random_graph
@@ -122,3 +123,15 @@ def test_pyg_compile() -> None:
     layer = ComponentPooling(3)
     compiled = torch_geometric.compile(layer, dynamic=True, backend="aot_eager")
     torch.testing.assert_close(run(compiled), run(layer))
+
+
+def test_indices_of_nodes_are_dropped() -> None:
+    """What PyG's loader adds for `follow_batch`, and indices such as faces, are those of the fine graph."""
+    mesh = graph(6, 0)
+    mesh.face, mesh.root_index, mesh.name = torch.tensor([[0], [1], [2]]), torch.tensor([4]), "mesh"
+    batch = next(iter(DataLoader([mesh, mesh], batch_size=2, follow_batch=["x"])))
+    out = ComponentPooling(3, ratio=0.5).pool_data(batch)
+    assert {"x_ptr", "x_batch", "face", "root_index"} <= set(batch.keys())
+    assert not {"x_ptr", "x_batch", "face", "root_index"} & set(out.keys())
+    assert out.name == ["mesh", "mesh"]
+    assert out.y.tolist() == [0, 0]

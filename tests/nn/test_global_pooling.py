@@ -82,3 +82,12 @@ def test_graphs_out_of_range(batch: list[int], batch_size: int | None, message: 
     readout, edge_index = GlobalComponentPooling(16), torch.tensor([[0, 1], [1, 0]])
     with pytest.raises(ValueError, match=message):
         readout(torch.randn(4, 16), edge_index, torch.tensor(batch), batch_size=batch_size)
+
+
+def test_edges_between_graphs_are_an_error() -> None:
+    readout, edge_index = GlobalComponentPooling(2), torch.tensor([[0, 2], [2, 0]])
+    with pytest.raises(ValueError, match="edge 0 joins node 0 of graph 0 and node 2 of graph 1"):
+        readout(torch.ones(4, 2), edge_index, torch.tensor([0, 0, 1, 1]))
+    assert readout(torch.ones(4, 2), edge_index, torch.tensor([0, 1, 0, 1])).shape == (2, 2)  # need not be sorted
+    with pytest.raises(ValueError, match=r"edge_index must lie in 0\.\.3"):
+        readout(torch.ones(4, 2), torch.tensor([[0, 4], [4, 0]]), torch.tensor([0, 1, 0, 1]))

@@ -1,6 +1,9 @@
 """The networks by hand: the same layers applied one after another."""
 
+import copy
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -163,3 +166,31 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         load_network(tmp_path / "nothing")
     with pytest.raises(TypeError, match="network must be one of Network, GIN; got Linear"):
         save_network(torch.nn.Linear(2, 2), path)
+
+
+@pytest.mark.parametrize("network", [Network("CPCL", 3, 8, 2), GIN(3, 8, 2)])
+def test_data_parallel_replicas(network: torch.nn.Module) -> None:
+    """A replica has tensors in place of parameters."""
+    replica = copy.deepcopy(network).eval()
+    for module in replica.modules():
+        for name, parameter in list(module._parameters.items()):
+            del module._parameters[name]
+            setattr(module, name, None if parameter is None else parameter.detach())
+    assert not list(replica.parameters())
+    x, edge_index = torch.randn(4, 3), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+    assert torch.equal(replica(x, edge_index), network.eval()(x, edge_index))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"dropout": "0.1"}, "dropout must be at least 0 and below 1, got '0.1'"),
+        ({"ratio": "0.1"}, "ratio must be a finite number above 0, got '0.1'"),
+        ({"ratio": float("inf")}, "ratio must be a finite number above 0, got inf"),
+        ({"hidden": True}, "hidden must be a whole number, at least 1; got True"),
+        ({"jump": "no"}, "jump must be True or False, got 'no'"),
+    ],
+)
+def test_settings_of_other_types(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=re.escape(message)):
+        Network(**{"layers": "CPCL", "in_channels": 3, "hidden": 8, "num_classes": 2} | settings)

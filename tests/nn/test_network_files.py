@@ -67,7 +67,7 @@ HOSTILE: dict[str, tuple[Any, str]] = {
     "threshold infinite": (changed(threshold=float("inf")), "its setting threshold must be float"),
     "weights": (changed(weights={}), "its setting weights must be str"),
     "symmetric": (changed(symmetric="no"), "its setting symmetric must be bool"),
-    "ratio": (changed(ratio=-1), "ratio must be above 0, got -1"),
+    "ratio": (changed(ratio=-1), "ratio must be a finite number above 0, got -1"),
     "random after top-k": (
         changed(layers="CTPL", scorer="random", reduce="sum"),
         "depend on the order of nodes, which T and A change: P must come before these; got 'CTPL'",
@@ -198,3 +198,16 @@ def test_files_of_before_there_was_a_checksum_still_load(tmp_path: Path) -> None
     tensors = load(path.read_bytes())
     write(path, network=network)  # without one
     assert all(torch.equal(tensors[name], value) for name, value in load_network(path).state_dict().items())
+
+
+def test_what_cannot_be_loaded_is_not_saved(tmp_path: Path) -> None:
+    class Own(Network):
+        """A subclass, whose code would not be in the file."""
+
+    mixed = Network("CPCL", 3, 8, 2)
+    mixed.layers[1].double()
+    with pytest.raises(TypeError, match="network must be one of Network, GIN; got Own"):
+        save_network(Own("CPCL", 3, 8, 2), tmp_path / "network.safetensors")
+    with pytest.raises(ValueError, match=r"of one dtype, got torch\.float32, torch\.float64"):
+        save_network(mixed, tmp_path / "network.safetensors")
+    assert not list(tmp_path.iterdir())

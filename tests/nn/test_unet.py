@@ -1,4 +1,5 @@
 from copy import deepcopy
+from typing import Any
 
 import pytest
 import torch
@@ -6,6 +7,7 @@ from torch import Tensor
 from torch_geometric.nn import GCNConv
 
 from compool import ComponentUNet
+from compool.nn.unet import MeanComponentPooling
 from tests.graphs import random_graph
 
 
@@ -82,3 +84,14 @@ def test_bad_settings() -> None:
             ComponentUNet(3, 4, 2, **settings)
     with pytest.raises(TypeError, match="threshhold"):
         ComponentUNet(3, 4, 2, threshhold=0.5)
+
+
+@pytest.mark.parametrize("settings", [{}, {"reduce": "sum"}, {"scorer": "similarity", "reduce": "graded"}])
+def test_weights_of_the_pooling_layers(settings: dict[str, Any]) -> None:
+    torch.manual_seed(1)
+    pool = MeanComponentPooling(3, **settings).eval()
+    x, edge_index = torch.randn(12, 3), random_graph(12, 30, seed=0)
+    out, assigned = pool(x, edge_index), pool.assign(x, edge_index)
+    assert out.x.size(0) < 11
+    summed = torch.zeros(out.x.shape).index_add(0, assigned.cluster, assigned.weight[:, None] * x)
+    torch.testing.assert_close(summed, out.x)

@@ -38,7 +38,7 @@ def color_connectivity(topology: str | ArrayLike, count: int = 15_000, seed: int
     """
     if count < 1:
         raise ValueError(f"count must be at least 1, got {count}")
-    if not 0 <= seed < 2**63:
+    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
         raise ValueError(f"seed must be a whole number from 0 to 2⁶³ − 1, got {seed}")
     name = topology if isinstance(topology, str) else "graph"
     edge_index, row_ptr = _rows(_edges(topology))
@@ -93,6 +93,17 @@ def island_pair(length: int, tail: int = 0) -> GraphSet:
     )
 
 
+def is_topology(name: str) -> bool:
+    """Whether a graph has this name.
+
+    Example:
+        >>> is_topology("grid-16"), is_topology("euroroad"), is_topology("grid-1")
+        (True, True, False)
+    """
+    kind, _, side = name.partition("-")
+    return name in ROADS or (kind == "grid" and side.isascii() and side.isdigit() and 2 <= int(side) <= 1024)
+
+
 def _edges(topology: str | ArrayLike) -> NDArray[np.int64]:
     """The edges [2, E] of a graph by name."""
     if not isinstance(topology, str):
@@ -103,12 +114,12 @@ def _edges(topology: str | ArrayLike) -> NDArray[np.int64]:
     if topology in ROADS:
         text = (files("compool.data") / "roads" / f"{topology}.edges").read_text()
         return np.array([line.split() for line in text.splitlines()[1:]], np.int64).T - 1
-    kind, _, side = topology.partition("-")
-    if kind != "grid" or not side.isdigit() or not 2 <= int(side) <= 1024:
+    if not is_topology(topology):
         raise ValueError(
             f"topology must be grid-SIDE with a side from 2 to 1024, {' or '.join(ROADS)}; got {topology!r}"
         )
-    node = np.arange(int(side) ** 2).reshape(int(side), int(side))
+    side = int(topology.removeprefix("grid-"))
+    node = np.arange(side**2).reshape(side, side)
     right, down = ((node[:, :-1], node[:, 1:]), (node[:-1], node[1:]))
     return np.concatenate([np.stack([first.ravel(), second.ravel()]) for first, second in (right, down)], axis=1)
 
@@ -136,9 +147,9 @@ def _colourings(
         red, islands = np.zeros((_TRIES, num_nodes), np.int8), np.zeros(_TRIES, np.int64)
         walk(row_ptr, neighbour, seed, first_try, apart[0], apart[1], red, islands)
         before = sum(map(len, by_islands))
-        for colouring, number in zip(red[islands > 0], islands[islands > 0], strict=True):
-            same_islands, content = by_islands[number - 1], np.packbits(colouring).tobytes()
-            if content not in drawn and len(same_islands) < wanted[number - 1]:
+        for colouring, num_islands in zip(red[islands > 0], islands[islands > 0], strict=True):
+            same_islands, content = by_islands[num_islands - 1], np.packbits(colouring).tobytes()
+            if content not in drawn and len(same_islands) < wanted[num_islands - 1]:
                 drawn.add(content)
                 same_islands.append(colouring.astype(np.int32))
         first_try += _TRIES

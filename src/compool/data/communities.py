@@ -99,6 +99,8 @@ def _draw(num_graphs: int, seed: int, noise: float, counts: Sequence[int]) -> li
     """Graphs that cycle through the numbers of communities and the sizes."""
     if num_graphs < 1:
         raise ValueError(f"num_graphs must be at least 1, got {num_graphs}")
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed must be a whole number, at least 0; got {seed}")
     _check_share("noise", noise)
     size = np.array(NUM_MEMBERS)[np.arange(num_graphs) // len(counts) % len(NUM_MEMBERS)]
     return [

@@ -96,10 +96,10 @@ def to_data(graphs: "GraphSet", index: int) -> "Data":
         parts = [part.dense(edges) for part in graphs.edge_features]
         edge_attr["edge_attr"] = torch.from_numpy(np.concatenate(parts, axis=1))
     return Data(
-        x=torch.from_numpy(graphs.node_features.dense(nodes)),
+        x=torch.from_numpy(graphs.node_features.dense(nodes).copy()),  # changing the graph must not change the set
         edge_index=torch.from_numpy(graphs.edge_index[:, edges].astype(np.int64)),
         **edge_attr,
-        y=torch.from_numpy(graphs.y[index : index + 1]),
+        y=torch.from_numpy(graphs.y[index : index + 1].copy()),
     )
 
 
@@ -217,6 +217,6 @@ def _targets(values: list[NDArray[Any]]) -> NDArray[Any]:
     shapes = [value.shape[1:] if value.ndim == 2 else () for value in values]
     different = next((index for index, shape in enumerate(shapes) if shape != shapes[0]), None)
     if different is not None:
-        counts = (shapes[index][0] if shapes[index] else 1 for index in (different, 0))
-        raise ValueError("graph {} has {} targets in y, but graph 0 has {}; fill in NaN".format(different, *counts))
+        other, first = ([1, *shapes[index]] for index in (different, 0))
+        raise ValueError(f"graph {different} has y of shape {other}, graph 0 {first}; NaN stands for a missing target")
     return np.concatenate([value.reshape(1, *shape) for value, shape in zip(values, shapes, strict=True)])

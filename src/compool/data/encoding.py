@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from compool.data.features import FEATURE_KINDS, Features, Vocabulary, features
 from compool.data.names import Names, renumber
@@ -93,15 +94,27 @@ class Encoding:
     def as_given(self, graphs: "GraphSet") -> "Encoding":
         """The encoding of graphs whose attributes already are these columns, such as PyG's one-hot features."""
         encoding = self
-        if graphs.attributes is not None and graphs.attributes.shape[1] == self.width:
+        if self.kind != "attributes" and _is_one_hot(graphs.attributes, self.width):
             encoding = replace(encoding, kind="attributes")
-        if graphs.edge_attributes is not None and graphs.edge_attributes.shape[1] == self.edge_width:
+        edges = graphs.edge_attributes
+        if (
+            edges is not None
+            and edges.shape[1] == self.edge_width
+            and _is_one_hot(edges[:, self.num_edge_attributes :], self.num_edge_labels)
+        ):
             encoding = replace(encoding, num_edge_labels=0, num_edge_attributes=self.edge_width)
         return encoding
 
     def as_dict(self) -> dict[str, Any]:
         """The encoding for JSON; :func:`encoding_from_dict` reverses it."""
         return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+
+def _is_one_hot(values: NDArray[np.float32] | None, width: int) -> bool:
+    """Whether each row has a single 1 among this many columns, and 0 elsewhere."""
+    if values is None or values.shape[1] != width:
+        return False
+    return bool((((values == 0) | (values == 1)).all(1) & (values.sum(1) == 1)).all())
 
 
 def _require_columns(graphs: "GraphSet", of: str, values: Any, width: int) -> None:

@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from compool._words import did_you_mean
-from compool.data.color_connectivity import ROADS, color_connectivity
+from compool.data.color_connectivity import ROADS, color_connectivity, is_topology
 from compool.data.communities import communities, community_count, community_labels
 from compool.data.graph_set import GraphSet
 
@@ -25,8 +25,13 @@ def is_generated(name: str) -> bool:
         >>> is_generated("communities"), is_generated("color-connectivity-16"), is_generated("NCI1")
         (True, True, False)
     """
+    return name in _COMMUNITIES or (name.startswith(_PREFIX) and is_topology(_topology(name)))
+
+
+def _topology(name: str) -> str:
+    """The topology of a colouring's name, which has the side of a grid without ``grid-``."""
     topology = name.removeprefix(_PREFIX)
-    return name in _COMMUNITIES or (topology != name and (topology in ROADS or topology.isdigit()))
+    return f"grid-{topology}" if topology.isdigit() else topology
 
 
 @lru_cache(maxsize=1)
@@ -44,5 +49,4 @@ def generate(name: str) -> GraphSet:
         raise ValueError(
             f"name must be one of {', '.join(GENERATED_NAMES)}; got {name!r}{did_you_mean(name, GENERATED_NAMES)}"
         )
-    topology = name.removeprefix(_PREFIX)
-    return color_connectivity(f"grid-{topology}" if topology.isdigit() else topology, _NUM_GRAPHS.get(topology, 15_000))
+    return color_connectivity(_topology(name), _NUM_GRAPHS.get(_topology(name), 15_000))

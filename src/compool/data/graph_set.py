@@ -284,10 +284,12 @@ class GraphSet:
         The file is an ``npz`` of plain arrays. ``load(name, folder)`` finds it as ``NAME.npz`` in a folder.
 
         Raises:
-            ValueError: if the path does not end in ``.npz``.
+            ValueError: if the path does not end in ``.npz``, or a note is called names, summary or checksum.
         """
         if Path(path).suffix != ".npz":
             raise ValueError(f"the path of a saved set must end in .npz, got {path}")
+        if reserved := {"names", "summary", "checksum"} & about.keys():
+            raise ValueError(f"a note cannot be called {min(reserved)}: the file has its own")
         notes = {"summary": json.dumps(self.summary)} | ({"names": self.names.as_json()} if any(self.names) else {})
         _graph_file.write_arrays(Path(path), pack(self), notes | about)
 

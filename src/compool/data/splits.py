@@ -48,9 +48,9 @@ def split(graphs: "GraphSet | Iterable[Data]", replica: int, seed: int = 0, kind
         replica: the replica's number, from 0.
         seed: the study's seed.
         kind: ``"independent"``: a separate draw per replica. ``"stratified"``: a separate draw per class, so that
-            every part has the class proportions of the set. ``"folds"``: ten parts of equal size and, if there are
-            classes, of equal class proportions; replica r is tested on part r and validated on the next, so there are
-            at most ten replicas.
+            every part has about the class proportions of the set. ``"folds"``: ten parts of equal size and, if there
+            are classes, of equal class proportions; replica r is tested on part r and validated on the next, so there
+            are at most ten replicas.
             ``"powers"``: a single permutation is drawn and applied once more for each replica, as in the paper's
             released code; some graphs may never be in a test set.
 
@@ -141,19 +141,22 @@ def read_splits(path: Path, graphs: GraphSet, seed: int = 0) -> list[Split]:
     ``validation_idx-K.txt``, a ninth of the training graphs is used for validation, drawn by seed and fold.
     """
     if path.is_dir():
-        splits = [_read_fold(path, graphs, fold, seed) for fold in range(1, 1 + len(list(path.glob("test_idx-*.txt"))))]
-        if not splits:
+        num_folds = len(list(path.glob("test_idx-*.txt")))
+        if not (path / "test_idx-1.txt").exists():
             raise FileNotFoundError(
-                f"{path} has no test_idx-1.txt; a folder of folds has train_idx-K.txt and test_idx-K.txt"
+                f"{path} has no test_idx-1.txt; a folder of folds has train_idx-K.txt and test_idx-K.txt, for K from 1"
             )
-        return splits
+        return [_read_fold(path, graphs, fold, seed) for fold in range(1, 1 + num_folds)]
     try:
-        rows = json.loads(path.read_text())["splits"]
+        content = json.loads(path.read_text())
+        rows, num_graphs = content["splits"], content.get("graphs", len(graphs))
         splits = [Split(*(_indices(row[part], part) for part in PARTS)) for row in rows]
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(f"{path} is not a file of splits ({type(error).__name__}: {error})") from None
     if not splits:
         raise ValueError(f"{path} has no splits")
+    if num_graphs != len(graphs):
+        raise ValueError(f"{path} has splits of {num_graphs} graphs, but {graphs.name} has {len(graphs)}")
     for index, (parts, row) in enumerate(zip(splits, rows, strict=True)):
         _check_split(parts, graphs, f"{path}, split {index}")
         if row.get("checksum", parts.checksum) != parts.checksum:
@@ -172,7 +175,10 @@ def _read_fold(folder: Path, graphs: GraphSet, fold: int, seed: int) -> Split:
     def indices(part: str) -> NDArray[np.int64]:
         path = folder / f"{part}_idx-{fold}.txt"
         try:
-            return np.array(path.read_text().split(), np.int64)
+            values = path.read_text().split()
+            if not all(value.isascii() and value.isdigit() for value in values):
+                raise ValueError
+            return np.array(values, np.int64)
         except (ValueError, OverflowError):
             raise ValueError(f"{path} must hold whole numbers, one per line") from None
 

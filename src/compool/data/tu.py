@@ -26,7 +26,7 @@ def load(name: str, data: Path | str | None = None, variant: str = "paper", chec
 
     It is parsed once and cached as ``NAME.npz`` in the folder given by the environment variable ``COMPOOL_CACHE``, or
     in ``~/.cache/compool``. This file can be copied elsewhere and used instead of the set. A damaged cache
-    file is rebuilt; a cache folder that cannot be written to causes a warning.
+    file is rebuilt if `data` is given; a cache folder that cannot be written to causes a warning.
 
     A zip file that unpacks to more than 4 GiB, or to more than 256 MiB and 200 times its own size, is rejected, unless
     the environment variable ``COMPOOL_MAX_UNPACKED_MB`` allows its size.

@@ -154,8 +154,7 @@ class ComponentPooling(EdgeScorer):
             batch: the graph of each node [N], sorted; by default all nodes belong to one graph.
             edge_attr: features of the edges, [E, edge_dim] if the layer has an `edge_dim`, else [E] or [E, any].
         """
-        weight = self.lin.weight if self.scorer is None and self.random is None else x
-        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, weight)
+        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, self._weight(x))
         dropout = self.dropout if self.training else 0.0
         has_named_score = isinstance(self.score, str) and self.scorer is None and self.random is None and not dropout
         weighs_by_score = self.weights == "merged" and self.reduce == "score" and self.random_order is None
@@ -193,8 +192,7 @@ class ComponentPooling(EdgeScorer):
         edge_score, x = self._score(x, edge_index, edge_attr, dropout, batch)
         coarse = self._coarsen(edge_score, x, edge_index, batch)
         if self.reduce != "score":
-            reduce = "mean" if self._per_member and self.reduce == "sum" else self.reduce
-            weight = self._node_weight(edge_score, edge_index, coarse, reduce)
+            weight = self._node_weight(edge_score, edge_index, coarse, self._reduce)
             x = ops.row_sum(x, weight, None, coarse.parts.cluster, coarse.parts.num_supernodes, coarse.parts.alone)
         elif self.weights == "merged":
             x = ops.merge(x, edge_score, edge_index, coarse.merged, coarse.parts, self._per_member)
@@ -244,14 +242,22 @@ class ComponentPooling(EdgeScorer):
         check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, self._weight(x))
         edge_score, _ = self._score(x, edge_index, edge_attr, self.dropout if self.training else 0.0, batch)
         coarse = self._coarsen(edge_score, x, edge_index, batch)
-        weight = self._node_weight(edge_score, edge_index, coarse, self.reduce)
+        weight = self._node_weight(edge_score, edge_index, coarse, self._reduce)
         return Assigned(coarse.parts.cluster, weight, coarse.parts.num_supernodes, edge_score)
+
+    @property
+    def _reduce(self) -> str:
+        """How to combine members; a sum divided by their number is a mean."""
+        return "mean" if self._per_member and self.reduce == "sum" else self.reduce
 
     def _node_weight(self, edge_score: Tensor, edge_index: Tensor, coarse: ops.Coarse, reduce: str) -> Tensor:
         """The weight of each node in its supernode [N]."""
         cluster = coarse.parts.cluster
         if reduce == "score":
-            return ops.node_weight(edge_score, edge_index, coarse.merged, coarse.parts)
+            weight = ops.node_weight(edge_score, edge_index, coarse.merged, coarse.parts)
+            if not self._per_member:
+                return weight
+            return weight / ops.count_members(cluster, coarse.parts.num_supernodes).index_select(0, cluster)
         if reduce == "graded":
             limits = (self.threshold, highest_score(str(self.score)))
             return ops.graded_weight(edge_score, edge_index, coarse.merged, cluster.size(0), *limits, coarse.parts)

@@ -50,6 +50,10 @@ def _of_graphs(data: Data, key: str) -> bool:
     """
     if key in ("x", "edge_index", "edge_attr", "edge_weight", "pos", "batch", "ptr", "num_nodes"):
         return False
+    if key.endswith(("_ptr", "_batch")):  # of a loader's follow_batch
+        return False
+    if bool(torch.as_tensor(data.__inc__(key, data[key])).any()):  # indices of nodes, such as `face`
+        return False
     value, num_graphs = data[key], data.num_graphs if isinstance(data, Batch) else 1
     if isinstance(value, Tensor) and value.dim() > 0 and value.size(0) == num_graphs:
         return True

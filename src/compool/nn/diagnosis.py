@@ -126,7 +126,7 @@ def diagnose(
     finally:
         for hook in hooks:
             hook.remove()
-    if not diagnoses[0].scores:
+    if not any(diagnosis.scores for diagnosis in diagnoses):
         raise ValueError("loader must yield at least one batch that reaches the layers, got none")
     for diagnosis, square in zip(diagnoses, squares, strict=True):
         diagnosis.gradient = square**0.5

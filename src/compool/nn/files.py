@@ -34,8 +34,11 @@ def save_network(network: torch.nn.Module, path: str | os.PathLike[str], **about
         >>> save_network(network, getfixture("tmp_path") / "network.safetensors", trained_on="NCI1")
     """
     kind = type(network).__name__
-    if not isinstance(network, Network | GIN):
+    if not isinstance(network, Network | GIN) or kind not in _SETTINGS:  # a subclass may have code of its own
         raise TypeError(f"network must be one of {', '.join(_SETTINGS)}; got {kind}")
+    dtypes = {str(tensor.dtype) for tensor in network.state_dict().values() if tensor.is_floating_point()}
+    if len(dtypes) > 1:
+        raise ValueError(f"the network's weights must be of one dtype, got {', '.join(sorted(dtypes))}; convert them")
     tensors = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
     notes = {**about, "compool": kind, "settings": json.dumps(asdict(network.settings))}
     write_tensors(Path(path), tensors, notes)

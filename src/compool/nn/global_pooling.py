@@ -6,7 +6,7 @@ from torch import Tensor
 from compool import ops
 from compool.nn._scorer import EdgeScorer, Scorer
 from compool.nn._settings import Score, non_default, score_name
-from compool.ops._checks import check_graph_ids, check_inputs
+from compool.ops._checks import check_crossing, check_graph_ids, check_inputs, check_range
 
 
 class GlobalComponentPooling(EdgeScorer):
@@ -74,6 +74,9 @@ class GlobalComponentPooling(EdgeScorer):
             batch = torch.zeros(num_nodes, dtype=torch.long, device=x.device)
             batch_size = 1 if batch_size is None else batch_size
         batch_size = check_graph_ids(batch, batch_size)
+        if not torch.compiler.is_compiling() and not x.is_cuda:  # reading the edges would synchronise with the GPU
+            check_range(edge_index, num_nodes)
+            check_crossing(batch, edge_index)
 
         edge_score, x = self._score(x, edge_index, edge_attr)
         counted = ops.select(edge_score, edge_index, num_nodes, -torch.inf).counted

@@ -1,5 +1,7 @@
 """The networks of the paper's evaluation, with PyG's inputs."""
 
+from typing import cast
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -29,10 +31,16 @@ _READOUTS = {"mean": global_mean_pool, "sum": global_add_pool, "max": global_max
 
 
 def _check_graphs(
-    network: "Network | GIN", x: Tensor, edge_index: Tensor, batch: Tensor | None, batch_size: int | None
+    in_channels: int,
+    last: torch.nn.Module,
+    x: Tensor,
+    edge_index: Tensor,
+    batch: Tensor | None,
+    batch_size: int | None,
 ) -> tuple[Tensor, int]:
-    """Check the input; returns the graph of each node and the number of graphs."""
-    check_inputs(x, edge_index, batch, None, network.settings.in_channels, None, next(network.parameters()))
+    """Check the input, given the network's last layer; returns the graph of each node and the number of graphs."""
+    weight = cast(torch.nn.Linear, last).weight  # not from parameters(), which is empty in data-parallel replicas
+    check_inputs(x, edge_index, batch, None, in_channels, None, weight)
     if batch is None:
         batch = torch.zeros(x.size(0), dtype=torch.long, device=x.device)
         batch_size = min(x.size(0), 1) if batch_size is None else batch_size
@@ -151,7 +159,8 @@ class Network(torch.nn.Module):
         Returns:
             Logits [graphs, classes], or [graphs, 1] for two classes; [graphs, outputs] if `outputs` is given.
         """
-        batch, batch_size = _check_graphs(self, x, edge_index, batch, batch_size)
+        settings = self.settings
+        batch, batch_size = _check_graphs(settings.in_channels, self.layers[-1], x, edge_index, batch, batch_size)
         read = _READOUTS[self.readout]
         levels: list[Tensor] = []
         for position, (letter, layer) in enumerate(zip(self.letters, self.layers, strict=True)):
@@ -245,7 +254,8 @@ class GIN(torch.nn.Module):
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, batch_size: int | None = None
     ) -> Tensor:
         """The logits of each graph; arguments and result as in :meth:`Network.forward`."""
-        batch, batch_size = _check_graphs(self, x, edge_index, batch, batch_size)
+        settings = self.settings
+        batch, batch_size = _check_graphs(settings.in_channels, self.predictions[-1], x, edge_index, batch, batch_size)
         levels = [x]
         for conv, norm in zip(self.convs, self.norms, strict=True):
             levels.append(norm(conv(levels[-1], edge_index)).relu())

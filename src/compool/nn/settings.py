@@ -1,11 +1,14 @@
 """The settings of the paper's networks, which check themselves and count parameters. Does not import torch."""
 
+import math
 import re
 from dataclasses import asdict, dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from compool.nn._settings import (
     check_budget,
+    check_dropout,
     check_order,
     check_reduce,
     check_score_name,
@@ -66,8 +69,12 @@ class NetworkSettings:
             )
         if self.jump and body[-1] not in CONVOLUTIONS:
             raise ValueError(f"with jump=True, a convolution must precede the first L; got {self.layers!r}")
-        if not self.ratio > 0:  # 1 or more is a number of nodes, as in PyG
-            raise ValueError(f"ratio must be above 0, got {self.ratio}")
+        for name in ("symmetric", "jump", "squash"):
+            if getattr(self, name) not in (False, True):
+                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        # A ratio of 1 or more is a number of nodes, as in PyG
+        if isinstance(self.ratio, bool) or not isinstance(self.ratio, Real) or not 0 < self.ratio < math.inf:
+            raise ValueError(f"ratio must be a finite number above 0, got {self.ratio!r}")
         _check_common(self)
         if "P" in body:
             score = check_score_name(self.score) or default_score(self.scorer)
@@ -183,8 +190,7 @@ def _num_parameters(letter: str, width: int, out: int) -> int:
 def _check_common(settings: NetworkSettings | GINSettings) -> None:
     if settings.readout not in READOUTS:
         raise ValueError(f"readout must be one of {', '.join(map(repr, READOUTS))}; got {settings.readout!r}")
-    if not 0 <= settings.dropout < 1:
-        raise ValueError(f"dropout must be at least 0 and below 1, got {settings.dropout}")
+    check_dropout(settings.dropout)
     _check_size("in_channels", settings.in_channels, 1)
     _check_size("hidden", settings.hidden, 1)
     _check_size("num_classes", settings.num_classes, 2 if settings.outputs is None else 1)
@@ -193,5 +199,5 @@ def _check_common(settings: NetworkSettings | GINSettings) -> None:
 
 
 def _check_size(name: str, size: Any, least: int) -> None:
-    if not isinstance(size, int) or size < least:
+    if not isinstance(size, int) or isinstance(size, bool) or size < least:
         raise ValueError(f"{name} must be a whole number, at least {least}; got {size!r}")

@@ -159,6 +159,11 @@ def check_graphs(batch: Tensor | None, edge_index: Tensor) -> None:
         node = int((batch[1:] < batch[:-1]).nonzero()[0])
         first, second = batch[node : node + 2].tolist()
         raise ValueError(f"batch must be sorted, but node {node} is in graph {first} and node {node + 1} in {second}")
+    check_crossing(batch, edge_index)
+
+
+def check_crossing(batch: Tensor, edge_index: Tensor) -> None:
+    """Require edges not to join two graphs."""
     edge = first_crossing(batch, edge_index)
     if edge >= 0:
         ends = edge_index[:, edge].long()

@@ -114,7 +114,7 @@ class Model:
 
         Args:
             graphs: a set, whose features are made as in training; or a list of :class:`torch_geometric.data.Data` or a
-                PyG dataset, whose ``x`` is used unchanged if it has as many columns as the network takes.
+                PyG dataset, whose ``x`` is used unchanged if it is one-hot, with as many columns as the network takes.
             names: the names of a set's labels; by default, those that the set has from its files.
             on_graphs: called with the number of graphs done, after each batch.
 
