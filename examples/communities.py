@@ -103,15 +103,15 @@ def draw(pool: ComponentPooling, graph: Data, path: Path) -> None:
     fine, coarse = nx.Graph(graph.edge_index.t().tolist()), nx.Graph(out.edge_index.t().tolist())
     fine.add_nodes_from(range(len(out.cluster)))
     coarse.add_nodes_from(range(len(size)))
-    place = nx.kamada_kawai_layout(fine)
+    position = nx.kamada_kawai_layout(fine)
     centre = {
-        k: sum(place[i] for i in (out.cluster == k).nonzero().squeeze(1).tolist()) / size[k].item() for k in coarse
+        k: sum(position[i] for i in (out.cluster == k).nonzero().squeeze(1).tolist()) / size[k].item() for k in coarse
     }
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 5.2), layout="constrained")
     cluster = out.cluster.tolist()
     common = {"edge_color": "silver", "edgecolors": "black", "linewidths": 0.6}
-    nx.draw(fine, place, left, node_size=60, node_color=[colour[cluster[i]] for i in fine], **common)
+    nx.draw(fine, position, left, node_size=60, node_color=[colour[cluster[i]] for i in fine], **common)
     sizes = [60 * size[k].item() for k in coarse]
     nx.draw(coarse, centre, right, node_size=sizes, node_color=[colour[k] for k in coarse], **common)
     left.set_title(f"before: {len(cluster)} nodes, {int(graph.y) + 2} communities")

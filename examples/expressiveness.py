@@ -48,20 +48,22 @@ class Network(torch.nn.Module):
 
     def __init__(self, channels: int, pooling: torch.nn.Module | None) -> None:
         super().__init__()
-        self.one, self.two, self.three = (GINConv(MLP([width, HIDDEN, HIDDEN])) for width in (channels, HIDDEN, HIDDEN))
+        self.conv1, self.conv2, self.conv3 = (
+            GINConv(MLP([width, HIDDEN, HIDDEN])) for width in (channels, HIDDEN, HIDDEN)
+        )
         self.pool = pooling
         self.head = MLP([HIDDEN, HIDDEN, 2], norm=None)
 
     def forward(self, batch: Batch) -> tuple[Tensor, float]:
         """The logits, and the share of nodes that pooling kept."""
         x, edge_index, graph = batch.x, batch.edge_index, batch.batch
-        x = self.two(self.one(x, edge_index).relu(), edge_index).relu()
+        x = self.conv2(self.conv1(x, edge_index).relu(), edge_index).relu()
         if isinstance(self.pool, ComponentPooling):
             x, edge_index, graph = self.pool(x, edge_index, graph)[:3]
         elif self.pool is not None:
             x, edge_index, _, graph, *_ = self.pool(x, edge_index, batch=graph)
         kept = x.size(0) / batch.num_nodes
-        x = self.three(x, edge_index).relu()
+        x = self.conv3(x, edge_index).relu()
         return self.head(global_add_pool(x, graph, batch.num_graphs)), kept
 
 
@@ -78,7 +80,7 @@ def evaluate(network: Network, loader: DataLoader) -> tuple[Tensor, float]:
 
 
 def train(
-    name: str, graphs: list[Data], told: Tensor, seed: int, epochs: int, tick: Callable[[], None]
+    name: str, graphs: list[Data], is_distinguished: Tensor, seed: int, epochs: int, on_epoch: Callable[[], None]
 ) -> tuple[float, float | None, float]:
     """One training: test accuracy on graphs that 1-WL distinguishes (or on all), on the others, and the nodes kept."""
     torch.manual_seed(seed)
@@ -90,7 +92,7 @@ def train(
     network = Network(graphs[0].num_features, POOLINGS[name]())
     optimizer = torch.optim.Adam(network.parameters(), lr=5e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
-    counts = told if told.any() else ~told
+    counts = is_distinguished if is_distinguished.any() else ~is_distinguished
     best, state = -1.0, network.state_dict()
     for _ in range(epochs):
         network.train()
@@ -104,7 +106,7 @@ def train(
         now = evaluate(network, loaders[0])[0][counts[validation]].float().mean().item()
         if now >= best:
             best, state = now, copy.deepcopy(network.state_dict())
-        tick()
+        on_epoch()
     network.load_state_dict(state)
     right, kept = evaluate(network, loaders[1])
     inside, outside = right[counts[test]].float(), right[~counts[test]].float()
@@ -140,25 +142,27 @@ def main() -> None:
     except (FileNotFoundError, ValueError) as error:
         parser.error(str(error))
 
-    console, found = Console(), []
+    console, results = Console(), []
     table = Table("data set", "pooling", "distinguished by 1-WL", "not", "nodes kept")
     with Progress(console=console) as progress:
-        for name, (graphs, told) in sets.items():
+        for name, (graphs, is_distinguished) in sets.items():
             data = list(graphs)
             for pooling in args.poolings:
                 task = progress.add_task(f"{name}, {pooling}", total=args.seeds * args.epochs)
-                tick = lambda task=task: progress.advance(task)  # noqa: E731
-                runs = [train(pooling, data, told, seed, args.epochs, tick) for seed in range(args.seeds)]
-                one, two, kept = zip(*runs, strict=True)
-                shown = [_shown(one), _shown([value for value in two if value is not None])]
-                shown = shown if told.any() else shown[::-1]
+                on_epoch = lambda task=task: progress.advance(task)  # noqa: E731
+                runs = [
+                    train(pooling, data, is_distinguished, seed, args.epochs, on_epoch) for seed in range(args.seeds)
+                ]
+                inside, outside, kept = zip(*runs, strict=True)
+                shown = [_shown(inside), _shown([value for value in outside if value is not None])]
+                shown = shown if is_distinguished.any() else shown[::-1]
                 table.add_row(name, pooling, *shown, f"{mean(kept):.0%}")
-                found.append({"set": name, "pooling": pooling, "runs": runs})
+                results.append({"set": name, "pooling": pooling, "runs": runs})
     console.print(table)
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         partial = args.json.with_name(f".{args.json.name}.{os.getpid()}")
-        partial.write_text(json.dumps(found, indent=1))
+        partial.write_text(json.dumps(results, indent=1))
         partial.replace(args.json)
 
 

@@ -86,13 +86,13 @@ def train(method: Method, data: Data, setting: Setting, seed: int, epochs: int) 
     classes = int(data.y.max()) + 1
     network = method.make(data, classes, setting.own, setting.dropout)
     optimizer = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
-    places, x = data.x.view(-1).nonzero().squeeze(1), torch.zeros_like(data.x)
-    present = data.x.view(-1)[places]
+    nonzero_ids, x = data.x.view(-1).nonzero().squeeze(1), torch.zeros_like(data.x)
+    present = data.x.view(-1)[nonzero_ids]
     best, seconds = (0.0, 0.0, 0), 0.0
     for epoch in range(epochs):
         began = time.process_time()
         network.train()
-        x.view(-1)[places] = F.dropout(present, setting.dropout)  # most features are zero and stay so
+        x.view(-1)[nonzero_ids] = F.dropout(present, setting.dropout)  # most features are zero and stay so
         logits = network(x, data.edge_index)
         loss = F.cross_entropy(logits[data.train_mask], data.y[data.train_mask])
         optimizer.zero_grad()
@@ -118,12 +118,12 @@ def _train(label: str, *args: Any) -> Result:
     return train(METHODS[label], *args)
 
 
-def tune(label: str, data: Data, epochs: int, tick: Callable[[], None]) -> Setting:
+def tune(label: str, data: Data, epochs: int, on_training: Callable[[], None]) -> Setting:
     """The setting with the best validation accuracy."""
     validation = {}
     for setting in (Setting(*values) for values in itertools.product(DROPOUT, METHODS[label].own)):
         validation[setting] = train_apart(label, data, setting, TUNING_SEED, epochs).validation
-        tick()
+        on_training()
     return max(validation, key=lambda setting: validation[setting])
 
 
@@ -156,36 +156,36 @@ def main() -> None:
         parser.error(f"{folder} has no {missing[0]}: expected ind.{missing[0].lower()}.x and its companions there")
 
     warnings.filterwarnings("ignore", "Sparse")  # PyG's GraphUNet multiplies sparse matrices
-    console, found = Console(), list[dict[str, object]]()
+    console, results_by_method = Console(), list[dict[str, object]]()
     table = Table("data set", "method", "test accuracy", "validation", "at epoch", "seconds", "setting")
     with Progress(console=console) as progress:
         for name in args.sets:
             data = NormalizeFeatures()(read_planetoid_data(str(folder), name.lower()))
             total = sum(len(DROPOUT) * len(method.own) + args.seeds for method in METHODS.values())
-            tick = partial(progress.advance, progress.add_task(name, total=total))
-            chosen = {label: tune(label, data, args.epochs, tick) for label in METHODS}
+            on_training = partial(progress.advance, progress.add_task(name, total=total))
+            chosen = {label: tune(label, data, args.epochs, on_training) for label in METHODS}
             results: dict[str, list[Result]] = {label: [] for label in METHODS}
-            found += [
+            results_by_method += [
                 {"set": name, "method": label, "setting": chosen[label]._asdict(), "runs": results[label]}
                 for label in METHODS
             ]
             for seed in range(args.seeds):  # methods take turns, so that a busy machine slows all of them
                 for label in METHODS:
                     results[label].append(train_apart(label, data, chosen[label], seed, args.epochs))
-                    tick()
+                    on_training()
                 if args.json:
-                    write(found, args.json)
+                    write(results_by_method, args.json)
             for label, method in METHODS.items():
                 setting = f"dropout {chosen[label].dropout}, {method.name} {chosen[label].own}"
                 table.add_row(name, label, *row(results[label]), setting)
     console.print(table)
 
 
-def write(found: list[dict[str, object]], path: Path) -> None:
+def write(results_by_method: list[dict[str, object]], path: Path) -> None:
     """Write results, in place of what is there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.{os.getpid()}")
-    new.write_text(json.dumps(found, indent=1))
+    new.write_text(json.dumps(results_by_method, indent=1))
     new.replace(path)
 
 

@@ -61,7 +61,7 @@ def train(graphs: GraphSet, readout: str, replica: int, epochs: int) -> float:
     torch.manual_seed(replica)
     data = list(graphs)
     parts = [[data[i] for i in part] for part in split(graphs, replica=replica)]
-    training, validation, test = (DataLoader(part, 64, shuffle=at == 0) for at, part in enumerate(parts))
+    training, validation, test = (DataLoader(part, 64, shuffle=index == 0) for index, part in enumerate(parts))
     network = Network(data[0].num_features, graphs.num_classes, readout)
     optimizer = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
     best = (-1.0, 0.0)

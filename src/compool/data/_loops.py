@@ -100,10 +100,10 @@ def walk(row_ptr, neighbour, seed, first_try, nearest, farthest, red, islands):
     seen[:] = -1
     for row in range(red.shape[0]):
         state, _ = _random(np.uint64(seed) ^ (np.uint64(first_try + row) * np.uint64(0xD6E8FEB86659FD93)))
-        state, number = _random(state)
-        walker = number % num_nodes
-        state, number = _random(state)
-        other = (walker + nearest + number % (farthest - nearest + 1)) % num_nodes
+        state, draw = _random(state)
+        walker = draw % num_nodes
+        state, draw = _random(state)
+        other = (walker + nearest + draw % (farthest - nearest + 1)) % num_nodes
         first = walker
         red[row, walker] = red[row, other] = 1
         visited = 1 if walker == other else 2
@@ -111,8 +111,8 @@ def walk(row_ptr, neighbour, seed, first_try, nearest, farthest, red, islands):
         while visited < num_nodes // 2 and steps < most_steps:
             degree = row_ptr[walker + 1] - row_ptr[walker]
             if degree > 0:  # a node without neighbours stays where it is
-                state, number = _random(state)
-                walker = np.int64(neighbour[row_ptr[walker] + number % degree])
+                state, draw = _random(state)
+                walker = np.int64(neighbour[row_ptr[walker] + draw % degree])
                 if red[row, walker] == 0:
                     red[row, walker] = 1
                     visited += 1

@@ -22,12 +22,12 @@ def single_id(index: Any, graphs: "GraphSet") -> int | None:
     if isinstance(index, bool | np.bool_) or num_dimensions:
         return None
     try:
-        number = operator.index(index)
+        position = operator.index(index)
     except TypeError:
         return None
-    if not -len(graphs) <= number < len(graphs):
-        raise IndexError(f"{graphs.name} has graphs 0..{len(graphs) - 1}, got {number}")
-    return number % len(graphs)
+    if not -len(graphs) <= position < len(graphs):
+        raise IndexError(f"{graphs.name} has graphs 0..{len(graphs) - 1}, got {position}")
+    return position % len(graphs)
 
 
 def graph_ids(index: "int | Index", graphs: "GraphSet") -> NDArray[np.int64]:

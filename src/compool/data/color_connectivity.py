@@ -78,9 +78,10 @@ def island_pair(length: int, tail: int = 0) -> GraphSet:
     red, white = np.arange(size), size + np.arange(size)
     path = np.concatenate([white[[length // 2]], 2 * size + np.arange(tail)])  # far from where the graphs differ
     shared = [(red, white), (white, np.roll(white, -1)), (path[:-1], path[1:])]
-    one, two = np.roll(red, -1), np.concatenate([np.roll(half, -1) for half in np.split(red, 2)])
+    one_cycle, two_cycles = np.roll(red, -1), np.concatenate([np.roll(half, -1) for half in np.split(red, 2)])
     edges = [
-        _rows(np.concatenate([np.stack(pair) for pair in (*shared, (red, after))], axis=1))[0] for after in (one, two)
+        _rows(np.concatenate([np.stack(pair) for pair in (*shared, (red, after))], axis=1))[0]
+        for after in (one_cycle, two_cycles)
     ]
     num_nodes = 2 * size + tail
     return GraphSet(
@@ -155,9 +156,9 @@ def _colourings(
         first_try += _TRIES
         num_fruitless = 0 if sum(map(len, by_islands)) > before else num_fruitless + 1
         if num_fruitless == 20:
-            one, two = map(len, by_islands)
+            num_one, num_two = map(len, by_islands)
             raise ValueError(
-                f"count must be lower than {count}: of this graph, {one} colourings with one red island "
-                f"and {two} with two were found"
+                f"count must be lower than {count}: of this graph, {num_one} colourings with one red island "
+                f"and {num_two} with two were found"
             )
     return [by_islands[index % 2][index // 2] for index in range(count)]

@@ -36,20 +36,20 @@ def open_graphs(path: Path) -> tuple[GraphSet, Names]:
         return graphs, graphs.names
     if path.is_dir():
         source = path / "raw" if (path / "raw").is_dir() else path
-        found = [file.name for file in sorted(source.glob("*_A.txt"))]
+        edge_files = [file.name for file in sorted(source.glob("*_A.txt"))]
     elif path.is_file():
         source = path
         try:
             with Archive(path) as archive:
-                found = [member.rpartition("/")[2] for member in archive.members if member.endswith("_A.txt")]
+                edge_files = [member.rpartition("/")[2] for member in archive.members if member.endswith("_A.txt")]
         except DamagedError as error:
             raise ValueError(f"{path} is neither a zip file nor a saved set of graphs ({error})") from None
     else:
         raise FileNotFoundError(f"{path} does not exist")
-    found = [file for file in found if not file.startswith(".")]  # macOS adds files such as ._NAME_A.txt
-    if len(found) != 1:
-        available = ", ".join(file.removesuffix("_A.txt") for file in found) or "none"
+    edge_files = [file for file in edge_files if not file.startswith(".")]  # macOS adds files such as ._NAME_A.txt
+    if len(edge_files) != 1:
+        available = ", ".join(file.removesuffix("_A.txt") for file in edge_files) or "none"
         raise ValueError(f"{path} must have the files of one data set, such as NAME_A.txt; it has {available}")
-    name = found[0].removesuffix("_A.txt")
+    name = edge_files[0].removesuffix("_A.txt")
     graphs = parse(name, source, has_targets=False)
     return graphs, graphs.names
