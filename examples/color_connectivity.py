@@ -87,10 +87,10 @@ def draw(network: Islands, graph: Data, side: int, path: Path) -> None:
     source, target = graph.edge_index
     figure, panels = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
     red = ["#c0392b" if is_red else "#dfe4ea" for is_red in graph.x[:, 1] > 0.5]
-    every, merged = out.edge_score >= -1, out.edge_score > 0
+    all_edges, merged = out.edge_score >= -1, out.edge_score > 0
     supernode = [plt.colormaps["tab20"](int(number) % 20) for number in out.cluster]
     for panel, title, colours, edges in (
-        (panels[0], "One red island or two?", red, every),
+        (panels[0], "One red island or two?", red, all_edges),
         (panels[1], "The edges that merge", red, merged),
         (panels[2], f"{out.x.size(0)} supernodes", supernode, merged),
     ):
@@ -120,8 +120,10 @@ def main() -> None:
     for name in ("graphs", "epochs"):
         if getattr(args, name) < 1:
             parser.error(f"--{name} must be at least 1")
-    if args.side and args.side < 4:
-        parser.error("--side must be at least 4")
+    if args.side and not 4 <= args.side <= 1024:
+        parser.error("--side must be from 4 to 1024")
+    if args.noise < 0 or args.sigma < 0:
+        parser.error("--noise and --sigma must be at least 0")
     torch.manual_seed(args.seed)
     graphs = with_noise(list(color_connectivity("grid-16", args.graphs + 600)), args.noise, args.sigma, 0)
     held_out, training = graphs[:600], graphs[600:]

@@ -55,6 +55,8 @@ def main() -> None:
         graphs = load(args.name, args.data) if args.name else communities(args.graphs)
     except (FileNotFoundError, ValueError) as error:
         parser.error(str(error))
+    if graphs.task != "classification":
+        parser.error(f"--set must have classes, but {args.name} is for {graphs.task}")
     print(graphs)
 
     torch.manual_seed(0)

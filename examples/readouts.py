@@ -92,6 +92,8 @@ def main() -> None:
         graphs = load(args.name, args.data)
     except (FileNotFoundError, ValueError) as error:
         parser.error(str(error))
+    if graphs.task != "classification":
+        parser.error(f"--set must have classes, but {args.name} is for {graphs.task}")
 
     console, table = Console(), Table("readout", "test accuracy")
     with Progress(console=console) as progress:

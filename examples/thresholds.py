@@ -67,6 +67,8 @@ def main() -> None:
             parser.error(f"--graph must lie in 0..{len(graphs) - 1}, got {args.graph}")
         name, graph = f"{args.name}, graph {args.graph}", graphs[args.graph]
         edge_index, num_nodes = graph.edge_index, graph.num_nodes
+        if num_nodes < 2:
+            parser.error(f"--graph must have at least two nodes, but graph {args.graph} has {num_nodes}")
 
     levels = compool.hierarchy(edge_index, common_neighbours(edge_index, num_nodes), num_nodes)
     for threshold, count in zip((0.2, 0.4, 0.6), levels.counts([0.2, 0.4, 0.6]).tolist(), strict=True):
