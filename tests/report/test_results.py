@@ -126,7 +126,7 @@ def test_an_undefined_metric_is_no_failure() -> None:
     result = row.results["component"]
     assert (len(result.done), result.failed, result.undefined) == (1, 1, 1)
     warning = "NCI1, component: the test ROC AUC of 1 of 1 runs is not defined; they are not counted."
-    assert warning in warned([*runs("gin", [0.5, 0.6]), undefined])
+    assert warning in warned([*runs("gin", [0.5, 0.6], metrics=undefined.metrics), undefined])
 
 
 def test_a_large_replica_takes_no_memory() -> None:
@@ -321,3 +321,39 @@ def test_another_epoch_may_count() -> None:
     study = collect([trained, replace(trained, replica=1), left_out], "loss")
     assert study.rows[0].results["component"].tests == [50.0, 50.0]
     assert "1 of 3 runs have no validation losses and are left out." in study.warnings
+
+
+def measured(metric: str) -> dict[str, object]:
+    return {"metrics": {"chosen": metric, "task": "classification"}, "recipe_checksum": metric}
+
+
+def test_different_metrics_are_not_compared() -> None:
+    ours = runs("component", [0.90, 0.92, 0.91], **measured("roc_auc"))
+    study = collect([*ours, *runs("gin", [0.70, 0.72, 0.71], **measured("accuracy"))])
+    assert [(row.title, row.metric.title, list(row.results)) for row in study.rows] == [
+        ("NCI1 (fast, ROC AUC)", "ROC AUC", ["component"]),
+        ("NCI1 (fast, accuracy)", "accuracy", ["gin"]),
+    ]
+    assert [(row.best, row.comparisons) for row in study.rows] == [((), {}), ((), {})]
+    assert study.warnings == (
+        "NCI1 (fast, ROC AUC): not compared with NCI1 (fast, accuracy), because their runs have another metric; "
+        "`compool report --metric NAME` shows the same metric of all runs.",
+    )
+    table = accuracy(study)
+    assert [[cell.text for cell in row[1:]] for row in table.rows] == [
+        ["ROC AUC, %", "91.0 ± 1.0", "–", "–", "–"],
+        ["accuracy, %", "–", "72.2 ± 3.5", "71.0 ± 1.0", "79.5 ± 2.0"],
+    ]
+    assert [(record["method"], record["metric"]) for record in table.records] == [
+        ("component", "ROC AUC"),
+        ("gin", "accuracy"),
+    ]
+
+
+def test_failed_runs_do_not_divide_a_row() -> None:
+    """The metric of runs that all failed may be unknown."""
+    ours, lost = runs("component", [0.9, 0.92], **measured("roc_auc")), runs("none", [None, None])
+    (row,) = collect([*ours, *lost]).rows
+    assert list(row.results) == ["component", "none"]
+    first, second = collect([*ours, *lost, *runs("gin", [0.7, 0.6], **measured("accuracy"))]).rows
+    assert (list(first.results), list(second.results)) == (["component"], ["gin", "none"])

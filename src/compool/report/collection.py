@@ -17,6 +17,7 @@ from compool.report.pick import (
 )
 from compool.report.results import METHOD_ORDER, OURS, Result, Row, Study
 from compool.report.same_data import separate_data
+from compool.study.metrics import Metric
 from compool.study.recipe_settings import METHODS
 from compool.study.store import Run
 
@@ -66,10 +67,10 @@ def collect(runs: Iterable[Run], pick: str = BEST, metric: str = "") -> Study:
         at_epoch = (run_at_epoch(run, pick, metric) for run in sorted(chosen, key=lambda run: run.replica))
         result = Result(dataset, method, recipe, tuple(at_epoch))
         rows.setdefault((dataset, recipe), {})[method] = result
-    ordered = tuple(Row(dataset, recipe, results) for (dataset, recipe), results in rows.items())
+    ordered = tuple(row for (dataset, recipe), results in rows.items() for row in _by_metric(dataset, recipe, results))
     present = {method for row in ordered for method in row.results}
     methods = tuple(sorted(present, key=_method_order))
-    general = (*warnings, *_mixed(ordered))
+    general = (*warnings, *_mixed(ordered), *_not_compared(ordered))
     return Study(ordered, methods, (*general, *gaps(ordered)), num_runs, pick, general)
 
 
@@ -78,7 +79,9 @@ def gaps(rows: Sequence[Row]) -> Iterable[str]:
     without: dict[str, list[str]] = {}
     for row in rows:
         present = {method for other in rows if other.recipe == row.recipe for method in other.results}
-        if absent := [method for method in METHODS if method in present and method not in row.results]:
+        twins = [other for other in rows if (other.dataset, other.recipe) == (row.dataset, row.recipe)]
+        own = {method for twin in twins for method in twin.results}
+        if absent := [method for method in METHODS if method in present and method not in own]:
             without.setdefault(listed(absent, "or"), []).append(row.title)
     yield from (f"No runs of {absent}: {', '.join(titles)}." for absent, titles in without.items())
     for row in rows:
@@ -110,6 +113,34 @@ def _mixed(rows: Sequence[Row]) -> Iterable[str]:
     devices = sorted({run.device for run in runs})
     if len(devices) > 1:
         yield f"The runs mix devices: {', '.join(devices)}; do not compare their times."
+
+
+def _by_metric(dataset: str, recipe: str, results: dict[str, Result]) -> list[Row]:
+    """A row for each metric of the results: values of different metrics must not be compared.
+
+    The metric of a method whose runs all failed may be unknown; then it counts as that of the first row.
+    """
+    finished = [result for result in results.values() if any(run.status == "done" for run in result.runs)]
+    metrics = list(dict.fromkeys(result.metric for result in finished))
+    if len(metrics) < 2:
+        return [Row(dataset, recipe, results)]
+    parts: dict[Metric, dict[str, Result]] = {metric: {} for metric in metrics}
+    for method, result in results.items():
+        parts[result.metric if result.metric in parts else metrics[0]][method] = result
+    return [Row(dataset, recipe, part, has_twin=True) for part in parts.values()]
+
+
+def _not_compared(rows: Sequence[Row]) -> Iterable[str]:
+    """Warnings about rows of the same data set and recipe that are apart because their metrics differ."""
+    titles: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        titles.setdefault((row.dataset, row.recipe), []).append(row.title)
+    for title, *others in titles.values():
+        if others:
+            yield (
+                f"{title}: not compared with {listed(others)}, because their runs have another metric; "
+                "`compool report --metric NAME` shows the same metric of all runs."
+            )
 
 
 def _order(key: tuple[str, str, str]) -> tuple[Any, ...]:

@@ -50,7 +50,7 @@ def dataset_tab(
             bars = plot("bars", "parameters", dataset=dataset) if table.name == "parameters" else ""
             parts.append(card(as_html(own) + bars))
     for row in rows:
-        recipe = "" if len(rows) == 1 else f", recipe {row.recipe}"
+        recipe = "" if len(rows) == 1 else f", recipe {row.label}"
         parts += [card(as_html(replace(table, title=table.title + recipe))) for table in class_tables(row)]
     details = "\n".join(_provenance(result) for row in rows for result in row.results.values())
     parts.append(card(details, "Where the numbers come from"))
@@ -77,7 +77,8 @@ def _facts(rows: Sequence[Row]) -> list[tuple[str, str]]:
     facts = [(f"{num_runs:,}", "run" if num_runs == 1 else "runs")]
     num_methods = len({result.method for result in results})
     facts.append((str(num_methods), "method" if num_methods == 1 else "methods"))
-    facts.append((str(len(rows)), "recipe" if len(rows) == 1 else "recipes"))
+    num_recipes = len({row.recipe for row in rows})
+    facts.append((str(num_recipes), "recipe" if num_recipes == 1 else "recipes"))
     for metric in dict.fromkeys(row.metric for row in rows):
         ranked = [(result.accuracy, result) for result in results if result.metric == metric and result.accuracy]
         if ranked:

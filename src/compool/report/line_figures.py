@@ -141,7 +141,7 @@ def _by_dataset(study: Study) -> list[Group]:
 
 
 def _line_name(row: Row, name: str) -> str:
-    return name if row.recipe == "fast" else f"{name}, {row.recipe}"
+    return name if row.label == "fast" else f"{name}, {row.label}"
 
 
 def _diamonds(study: Study, quantity: str) -> str:

@@ -90,6 +90,7 @@ def _row_data(study: Study, row: Row, anchor: str) -> dict[str, Any]:
     return {
         "dataset": row.dataset,
         "recipe": row.recipe,
+        "label": row.label,
         "link": f"#{anchor}",
         "results": [_result_data(row, row.results[method]) for method in study.methods if method in row.results],
         "metric": {"title": row.metric.title, "unit": row.metric.unit, "higher": row.metric.higher},

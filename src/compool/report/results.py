@@ -103,16 +103,23 @@ class Result:
 
 @dataclass(frozen=True)
 class Row:
-    """A data set with a recipe: the methods side by side."""
+    """A data set with a recipe: the methods side by side, all with the same metric."""
 
     dataset: str
     recipe: str
     results: dict[str, Result]
+    has_twin: bool = False
+    """Whether another row has the same data set and recipe with another metric."""
 
     @property
     def title(self) -> str:
-        """The data set, and the recipe unless it is ``fast``."""
-        return self.dataset if self.recipe == "fast" else f"{self.dataset} ({self.recipe})"
+        """The data set, and the label of the recipe unless it is ``fast``."""
+        return self.dataset if self.label == "fast" else f"{self.dataset} ({self.label})"
+
+    @property
+    def label(self) -> str:
+        """The recipe, and the metric if another row differs only in it."""
+        return f"{self.recipe}, {self.metric.title}" if self.has_twin else self.recipe
 
     @property
     def metric(self) -> Metric:

@@ -123,7 +123,7 @@ def find_sweeps(study: Study) -> tuple[Study, tuple[Sweep, ...]]:
         count = max(len(sweep.results) for sweep in made)
         varied = {key for sweep in made for key in sweep.keys}
         name = _with_constants(base, keys, varied, made[0].results[0])
-        rows.append(Row(dataset, f"{name}, best of {count}", best))
+        rows.append(Row(dataset, f"{name}, best of {count}", best, members[0].has_twin))
         rows += [replace(row, results=rest) for row in members if (rest := _without(row, made))]
     if not sweeps:
         return study, ()

@@ -13,23 +13,23 @@ function choices(names, chosen, title, choose, kind) { // buttons, one of which 
   return make("div", { class: "choices" }, ...buttons);
 }
 
-function curves(container, rows) { // the rows of a data set, one per recipe
+function curves(container, rows) { // the rows of a data set, one per recipe and metric
   const drawn = rows.filter((row) => row.results.some((result) => Object.keys(result.curves).length));
   if (!drawn.length) { container.append(make("p", { class: "note" }, "No curves: they were left out when the runs were exported; compool runs --csv --curves includes them.")); return; }
-  const metric = drawn[0].metric.title + drawn[0].metric.unit;
-  const titles = { validation: `validation ${metric}`, test: `test ${metric}`, loss: "training loss", validation_loss: "validation loss" };
-  const title = (name) => titles[name] || name.replace("kept", "nodes kept, %, level").replace(/, level$/, "");
-  const order = (name) => (name in titles ? Object.keys(titles).indexOf(name) : 9); // nodes kept come last
+  const measured = new Set(drawn.map((row) => row.metric.title)), shared = measured.size === 1 ? [...measured][0] : "metric";
+  const titles = (metric) => ({ validation: `validation ${metric}`, test: `test ${metric}`, loss: "training loss", validation_loss: "validation loss" });
+  const title = (name, metric = row.metric.title + row.metric.unit) => titles(metric)[name] || name.replace("kept", "nodes kept, %, level").replace(/, level$/, "");
+  const known = Object.keys(titles("")), order = (name) => (known.includes(name) ? known.indexOf(name) : 9); // nodes kept come last
   const names = [...new Set(drawn.flatMap((row) => row.results.flatMap((result) => Object.keys(result.curves))))].sort((a, b) => order(a) - order(b));
   let row = drawn[0], chosen = names[0];
   const area = make("div", { class: "plot", "data-label": "training curves" });
-  if (drawn.length > 1) container.append(choices(drawn.map((other) => other.recipe), row.recipe, (name) => `recipe ${name}`, (name) => { row = drawn.find((other) => other.recipe === name); redraw(); }, "data-recipe"));
-  container.append(choices(names, chosen, (name) => title(name).replace(", %", ""), (name) => { chosen = name; redraw(); }, "data-curve"), area);
+  if (drawn.length > 1) container.append(choices(drawn.map((other) => other.label), row.label, (name) => `recipe ${name}`, (name) => { row = drawn.find((other) => other.label === name); redraw(); }, "data-recipe"));
+  container.append(choices(names, chosen, (name) => title(name, shared).replace(", %", ""), (name) => { chosen = name; redraw(); }, "data-curve"), area);
   const redraw = plot(area, (width) => {
     const shown = row.results.filter((result) => !hidden.has(result.method) && result.curves[chosen]);
     const flat = shown.flatMap((result) => result.curves[chosen].flat()).filter((value) => value !== null);
     const height = Math.max(240, Math.min(340, width * 0.45)), left = 44, right = width - 10, top = 26, bottom = height - 36;
-    if (!flat.length) return [40, [make("text", { x: 8, y: 24, class: "soft" }, `no such curves for recipe ${row.recipe}`)]];
+    if (!flat.length) return [40, [make("text", { x: 8, y: 24, class: "soft" }, `no such curves for recipe ${row.label}`)]];
     const least = Math.min(...flat), most = Math.max(...flat);
     const log = chosen.endsWith("loss") && least > 0 && most > 20 * least, f = log ? Math.log10 : (value) => value;
     const pad = 0.04 * (f(most) - f(least) || 1), low = f(least) - pad, high = f(most) + pad;

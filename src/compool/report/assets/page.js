@@ -8,7 +8,7 @@ let recipe = data.recipes[0]; // the recipe that the overview shows
 // The tab of a data set has all its recipes, the overview one recipe of all data sets
 const rowsOf = (container) => rows.filter((row) => (container.dataset.dataset ? row.dataset === container.dataset.dataset : row.recipe === recipe) && (!container.dataset.metric || row.metric.title === container.dataset.metric));
 const several = (dataset) => rows.filter((row) => row.dataset === dataset).length > 1;
-const heading = (container, row) => (!container.dataset.dataset ? { title: row.dataset, link: row.link } : several(row.dataset) || row.recipe !== "fast" ? { title: `recipe ${row.recipe}` } : {});
+const heading = (container, row) => (!container.dataset.dataset ? { title: row.dataset, link: row.link } : several(row.dataset) || row.recipe !== "fast" ? { title: `recipe ${row.label}` } : {});
 const byRow = (container) => () => rowsOf(container).map((row) => ({ ...heading(container, row), lines: seen(row.results) }));
 const byMethod = (container) => () => methods.map((method) => ({ title: `component minus ${method}`, lines: rowsOf(container).flatMap((row) => seen(row.differences.filter((difference) => difference.method === method)).map((difference) => ({ ...difference, label: row.dataset }))) }));
 const differences = (container) => (container.dataset.dataset ? () => rowsOf(container).map((row) => ({ ...heading(container, row), lines: seen(row.differences) })) : byMethod(container));
