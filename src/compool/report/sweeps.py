@@ -22,7 +22,9 @@ _SETTING = re.compile(r" (?=[A-Za-z_]\w*=)")
 
 @dataclass(frozen=True)
 class Sweep:
-    """The results of a method on a data set with different settings, by validation metric, the best first."""
+    """The results of a method on a data set with different settings, by validation metric, the best first; settings
+    with fewer runs than others come last.
+    """
 
     dataset: str
     method: str
@@ -42,6 +44,11 @@ class Sweep:
     def metric(self) -> Metric:
         """The metric of its runs."""
         return self.results[0].metric
+
+    @property
+    def num_incomplete(self) -> int:
+        """The number of settings with fewer runs than the first, which are ranked last."""
+        return sum(len(result.runs) < len(self.results[0].runs) for result in self.results)
 
     @cached_property
     def points(self) -> list[dict[str, Any]]:
@@ -127,15 +134,25 @@ def find_sweeps(study: Study) -> tuple[Study, tuple[Sweep, ...]]:
         rows += [replace(row, results=rest) for row in members if (rest := _without(row, made))]
     if not sweeps:
         return study, ()
-    warnings = (*study.general, *gaps(rows), *(text for sweep in sweeps for text in _failures(sweep)))
+    warnings = (*study.general, *gaps(rows), *(text for sweep in sweeps for text in _caveats(sweep)))
     return replace(study, rows=tuple(rows), warnings=warnings), tuple(sweeps)
 
 
-def _failures(sweep: Sweep) -> Iterator[str]:
-    """A warning about failed runs of settings that are not the best, which rows do not show."""
+def _caveats(sweep: Sweep) -> Iterator[str]:
+    """Warnings about failed runs of settings that are not the best, which rows do not show, and about settings with
+    fewer runs than others, as after an interruption.
+    """
     if failed := sum(result.failed for result in sweep.results[1:]):
         counts = "it is not counted" if failed == 1 else "they are not counted"
         yield f"{sweep.title}: {counted(failed, 'run')} with settings other than the best failed; {counts}."
+
+    if sweep.num_incomplete:
+        fewer = f"{sweep.num_incomplete} of {len(sweep.results)} settings"
+        verbs = ("has", "is") if sweep.num_incomplete == 1 else ("have", "are")
+        yield (
+            f"{sweep.title}: {fewer} {verbs[0]} fewer than {len(sweep.results[0].runs)} runs and {verbs[1]} ranked "
+            "last; rerun the command of the sweep to complete the runs."
+        )
 
 
 def _sweeps(dataset: str, base: str, keys: tuple[str, ...], members: Sequence[Row]) -> list[Sweep]:
@@ -147,10 +164,19 @@ def _sweeps(dataset: str, base: str, keys: tuple[str, ...], members: Sequence[Ro
         varied = tuple(key for key in keys if len({str(setting_of(result, key)) for result in results}) > 1)
         if len(results) < 2 or not varied:
             continue
-        sign = -1 if results[0].metric.higher else 1
-        ranked = sorted(results, key=lambda result: sign * validation_summary(result).mean)
+        ranked = _ranked(results)
         made.append(Sweep(dataset, method, _with_constants(base, keys, varied, ranked[0]), varied, tuple(ranked)))
     return made
+
+
+def _ranked(results: Sequence[Result]) -> list[Result]:
+    """The results by mean validation metric, the best first; those with fewer runs than the most come last.
+
+    A mean of a few runs may be high by chance. Failed runs count here: training them again would not help.
+    """
+    sign = -1 if results[0].metric.higher else 1
+    most = max(len(result.runs) for result in results)
+    return sorted(results, key=lambda result: (len(result.runs) < most, sign * validation_summary(result).mean))
 
 
 def _with_constants(base: str, keys: Sequence[str], varied: Collection[str], result: Result) -> str:
@@ -191,9 +217,10 @@ def sweep_table(sweep: Sweep) -> Table:
         }
         record |= values | {"runs": len(result.done), "validation_mean": validation.mean}
         records.append(record | {"validation_std": validation.std, "test_mean": test and test.mean})
+    last = " Settings with fewer runs than others are ranked last." if sweep.num_incomplete else ""
     note = (
-        f"{len(sweep.results)} settings, ranked by the mean validation metric of their runs, not by the test metric. "
-        "Bold: the best, which the other tables show."
+        f"{len(sweep.results)} settings, ranked by the mean validation metric of their runs, not by the test metric."
+        f"{last} Bold: the best, which the other tables show."
     )
     return Table(
         f"sweep-{sweep.title}",
