@@ -219,6 +219,16 @@ def test_other_contents_of_a_file_of_splits_are_another_data_set() -> None:
     assert "1 run trained on other splits with this name (checksum y instead of x)" in study.warnings[0]
 
 
+def test_drawn_splits_have_no_checksum() -> None:
+    """Runs of a recipe file, before and after its line with the file of splits was removed."""
+    read = runs("component", [0.8, 0.7], settings={"splits": "sp.json"}, splits_checksum="x")
+    drawn = runs("gin", [0.5, 0.6], settings={"splits": "independent"})
+    old = [replace(run, replica=2, splits_checksum="") for run in read[:1]]
+    assert not any("older versions" in warning for warning in collect([*read, *drawn]).warnings)
+    warning = "NCI1: 1 run of older versions without a checksum of the splits, assumed to be splits x."
+    assert collect([*read, *drawn, *old]).warnings[0] == warning
+
+
 def test_runs_without_a_checksum_of_their_data() -> None:
     old = three()
     assert collect(old).warnings == ()

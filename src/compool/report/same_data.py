@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from compool._words import counted
+from compool.data import SPLIT_KINDS
 from compool.study.store import Run
 
 
@@ -18,9 +19,14 @@ class _Kind(NamedTuple):
     """Runs of the same group should have the same checksum."""
 
 
+def _has_drawn_splits(run: Run) -> bool:
+    """Whether the splits were drawn, not read from a file: these have no checksum, in any version."""
+    return not run.splits_checksum and run.settings.get("splits", "independent") in SPLIT_KINDS
+
+
 _KINDS = (
     _Kind("data", lambda run: run.data_checksum, lambda run: run.dataset),
-    _Kind("splits", lambda run: run.splits_checksum, lambda run: (run.dataset, run.recipe)),
+    _Kind("splits", lambda run: run.splits_checksum, lambda run: (run.dataset, run.recipe, _has_drawn_splits(run))),
 )
 
 

@@ -145,7 +145,6 @@ def _caveats(sweep: Sweep) -> Iterator[str]:
     if failed := sum(result.failed for result in sweep.results[1:]):
         counts = "it is not counted" if failed == 1 else "they are not counted"
         yield f"{sweep.title}: {counted(failed, 'run')} with settings other than the best failed; {counts}."
-
     if sweep.num_incomplete:
         fewer = f"{sweep.num_incomplete} of {len(sweep.results)} settings"
         verbs = ("has", "is") if sweep.num_incomplete == 1 else ("have", "are")
