@@ -214,8 +214,10 @@ def sweep_table(sweep: Sweep) -> Table:
             "recipe": result.recipe,
             "rank": rank,
         }
-        record |= values | {"runs": len(result.done), "validation_mean": validation.mean}
-        records.append(record | {"validation_std": validation.std, "test_mean": test and test.mean})
+        summary: dict[str, Any] = {"runs": len(result.done), "validation_mean": validation.mean}
+        summary |= {"validation_std": validation.std, "test_mean": test and test.mean}
+        columns = _setting_columns(sweep.keys, {*record, *summary})
+        records.append(record | dict(zip(columns, values.values(), strict=True)) | summary)
     last = " Settings with fewer runs than others are ranked last." if sweep.num_incomplete else ""
     note = (
         f"{len(sweep.results)} settings, ranked by the mean validation metric of their runs, not by the test metric."
@@ -230,6 +232,22 @@ def sweep_table(sweep: Sweep) -> Table:
         tuple(records),
         texts=1 + len(sweep.keys),
     )
+
+
+def _setting_columns(keys: Sequence[str], others: Collection[str]) -> list[str]:
+    """The columns of settings in CSV: their names, with a prefix if another column has the same name.
+
+    Example:
+        >>> _setting_columns(["rank", "width"], ["method", "rank"])  # arguments of a user-defined network
+        ['setting_rank', 'width']
+    """
+    columns = []
+    for key in keys:
+        column = key
+        while column in others or (column != key and column in keys):
+            column = f"setting_{column}"
+        columns.append(column)
+    return columns
 
 
 def responses(sweep: Sweep) -> dict[str, list[tuple[float | str, float]]]:
