@@ -1,5 +1,6 @@
 import re
 from dataclasses import replace
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from compool import nn
 from compool.data import communities
 from compool.report import networks
 from compool.report.collection import collect
+from compool.report.file_list import FILE_LIST
 from compool.report.overview import overview
 from compool.report.page import report_page
 from compool.report.results import Study
@@ -201,6 +203,27 @@ def test_a_report_replaces_its_own_files_only(tmp_path: Path) -> None:
     for _ in range(2):
         write_report(store.path, tmp_path / "here")
     assert (tmp_path / "here" / "notes.txt").read_text() == "mine"
+
+
+def test_a_report_removes_outdated_files_of_the_one_before(tmp_path: Path) -> None:
+    """And nothing else: not what a user added, changed or linked, and nothing outside of its folders."""
+    store, report = Store(tmp_path / "study.sqlite"), tmp_path / "here"
+    store.add([run for lr in (0.1, 0.2) for run in trained("gin", [lr, lr], "a", f"lr={lr}")])
+    write_report(store.path, report)
+    outdated, changed = (report / "figures" / f"curves-a-fast-best-of-2.{kind}" for kind in ("pdf", "png"))
+    assert outdated.exists()
+    own, linked, outside = (report / "figures" / "own.png", report / "tables" / "linked.csv", tmp_path / "outside.csv")
+    for path in (changed, own, outside):
+        path.write_text("mine")
+    linked.symlink_to(outside)
+    names = ("../outside.csv", "tables/../../outside.csv", str(outside), "tables/linked.csv")
+    with (report / FILE_LIST).open("a") as lines:
+        lines.writelines(f"{sha256(b'mine').hexdigest()}  {name}\n" for name in names)
+    store.add(trained("gin", [0.3, 0.3], "a", "lr=0.3"))
+    write_report(store.path, report)
+    assert (report / "figures" / "curves-a-fast-best-of-3.pdf").exists()
+    assert not outdated.exists()
+    assert {path.read_text() for path in (changed, own, outside, linked)} == {"mine"}
 
 
 def test_graphs_of_kept_networks_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from compool.data import tu
 from compool.report.collection import collect
 from compool.report.drawing import draw
 from compool.report.figures import figures
+from compool.report.file_list import remove_outdated, save_file_list
 from compool.report.formats import as_csv, latex, markdown
 from compool.report.levels import MAX_DRAWN_NODES, InspectedGraph, inspect_graph
 from compool.report.networks import OnTraining, chosen_run, is_kept, network_of
@@ -50,7 +51,9 @@ def write_report(
     pick: str = BEST,
     metric: str = "",
 ) -> tuple[Study, Path]:
-    """Write the report of a study: tables, figures, and finally ``index.html``. Existing files are replaced.
+    """Write the report of a study: tables, figures, and finally ``index.html``.
+
+    Existing files are replaced. Files of an earlier report in the folder that this one does not have are removed.
 
     Args:
         store: the study's file.
@@ -76,16 +79,20 @@ def write_report(
     runs = list(Store(store).runs())
     study, sweeps = find_sweeps(collect(runs, pick, metric))
     out = out or report_folder(store)
+    written = list[Path]()
     all_tables = [*tables(study), *map(sweep_table, sweeps)]
     for name, table in zip(file_names(table.name for table in all_tables), all_tables, strict=True):
         for ending, text in (("md", markdown(table)), ("tex", latex(table)), ("csv", as_csv(table))):
-            write_text(out / "tables" / f"{name}.{ending}", text)
+            written.append(out / "tables" / f"{name}.{ending}")
+            write_text(written[-1], text)
     for name, figure in figures(study, sweeps):
         on_status(f"drawing {name}")
-        save_figure(figure, out / "figures", name)
+        written += save_figure(figure, out / "figures", name)
     best = collect(runs)  # stored networks are those of the best epoch
     inspected, notes = _inspect_graphs(store, best, folder, train, on_status, on_training, on_epoch)
     write_text(out / "index.html", report_page(study, all_tables, inspected, store.name, notes, sweeps))
+    remove_outdated(out, written)
+    save_file_list(out, written)
     warnings = (*study.warnings, *(notes if train else ()))
     return replace(study, warnings=warnings, sweeps=sweeps), out / "index.html"
 
