@@ -1,3 +1,4 @@
+import html
 import re
 from dataclasses import replace
 from hashlib import sha256
@@ -97,6 +98,22 @@ def test_the_recipe_and_versions_stand_beside_the_numbers() -> None:
     seen = re.sub(r"<[^>]*>", " ", text)
     for expected in ("abc123", "epochs 77", "lr 0.0125", "seed 11", "torch 2.13.0", "failed replicas 1"):
         assert expected in re.sub(r"\s+", " ", seen)
+
+
+def test_commands_name_the_file_of_the_study_and_its_data(tmp_path: Path) -> None:
+    source = "other folder/in.sqlite"
+    study = collect(trained("gin", [0.5], "a"))
+    for shown in (study, collect([])):
+        page = html.unescape(report_page(shown, [], [], source, []))
+        lines = re.findall("^.*?(compool .* --store .*?)(?:</pre>.*)?$", page, re.M)
+        assert len(lines) == (5 if shown.rows else 2)
+        assert all("--store 'other folder/in.sqlite'" in line for line in lines)
+        assert ">in.sqlite: " in page
+    page = report_page(study, [], [], source, [])
+    assert page.count("Add --data as for these runs, unless the graphs are generated") == 4
+    store = Store(tmp_path / "other folder" / "in.sqlite")
+    store.add([])
+    assert f"compool run --store &#x27;{store.path}&#x27;" in write_report(store.path)[1].read_text()
 
 
 def trained(method: str, tests: list[float | None], dataset: str, *settings: str, **columns: Any) -> list[Run]:

@@ -1,6 +1,7 @@
 """The first tab of the page: all data sets, one recipe at a time."""
 
 import html
+import shlex
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -12,6 +13,7 @@ from compool.report.results import OURS, Row, Study
 from compool.report.suggestions import comparison_commands
 from compool.report.sweeps import Sweep
 
+ADD_DATA = "Add --data as for these runs, unless the graphs are generated"
 _BOXES = "A box spans the quartiles of the runs, its line is the median, whiskers reach at most 1.5 times the box."
 _FOREST = (
     f"Test metric of {OURS} minus that of each other method, on the same splits. A square is the mean difference, a "
@@ -31,7 +33,7 @@ def overview(study: Study, tables: Sequence[Table], source: str, sweeps: Sequenc
     if not study.rows:
         text = "Train some, and write the report again:"
         return "<h2>There are no runs.</h2>" + card(
-            commands(text, f"compool run --store {source}", f"compool report --store {source}")
+            commands(text, *(shlex.join(["compool", command, "--store", source]) for command in ("run", "report")))
         )
     parts = ["<h2>Overview</h2>", fact_tiles(_facts(study, sweeps)), caveats(study.warnings), "<div data-legend></div>"]
     if len(study.recipes) > 1:
@@ -69,7 +71,7 @@ def forest_cards(rows: Sequence[Row], source: str, selectors: Mapping[str, str] 
 
     Args:
         rows: the rows of a study, or of one data set.
-        source: the name of the study's file.
+        source: the path of the study's file, for commands.
         selectors: choose the rows on the page, besides the metric: empty, or the data set.
     """
     cards, lacking = list[str](), list[Row]()
@@ -95,10 +97,7 @@ def _forest_title(rows: Sequence[Row]) -> str:
 def _how_to_compare(rows: Sequence[Row], source: str) -> str:
     """How to get paired differences of rows without any."""
     lines, undescribed = comparison_commands(rows, source)
-    text = (
-        f"This needs at least two runs of {OURS} and of another method on the same splits. Add --data as for "
-        "these runs, unless the graphs are generated"
-    )
+    text = f"This needs at least two runs of {OURS} and of another method on the same splits. {ADD_DATA}"
     if not undescribed:
         return commands(f"{text}:", *lines)
     how = (

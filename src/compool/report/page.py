@@ -1,9 +1,11 @@
 """A study as a single HTML file that needs no network and no server. Text from outside is escaped."""
 
 import html
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
+from pathlib import PurePath
 from string import Template
 
 import compool
@@ -12,7 +14,7 @@ from compool.report.dataset_tab import dataset_tab
 from compool.report.formats import Table, as_html
 from compool.report.html_parts import card, commands
 from compool.report.levels import InspectedGraph
-from compool.report.overview import overview
+from compool.report.overview import ADD_DATA, overview
 from compool.report.page_data import anchors, script_data
 from compool.report.results import OURS, Study
 from compool.report.sweeps import Sweep, sweep_table
@@ -39,7 +41,7 @@ def report_page(
         study: what to show.
         tables: its tables.
         graphs: graphs to show.
-        source: the name of the study's file.
+        source: the path of the study's file, as commands on the page name it.
         notes: the graphs that could not be shown, and why.
         sweeps: its sweeps.
 
@@ -55,7 +57,8 @@ def report_page(
         example = study.datasets[0]
         pages.append(("sweeps", "Sweeps", _sweeps(sweeps, example, source)))
         pages.append(("graphs", "Graphs", _graphs(graphs, notes, example, source)))
-    subtitle = f"{source}: {counted(study.num_runs, 'run')} on {counted(len(study.datasets), 'data set')}"
+    size = f"{counted(study.num_runs, 'run')} on {counted(len(study.datasets), 'data set')}"
+    subtitle = f"{PurePath(source).name}: {size}"
     return _page("compool study", subtitle, pages, study, graphs, _FILES, sweeps)
 
 
@@ -85,18 +88,21 @@ def _graphs(graphs: Sequence[InspectedGraph], notes: Sequence[str], example: str
     more = "".join(f'<p class="muted">{html.escape(note)}</p>' for note in notes)
     if graphs:
         return _GRAPHS + more
-    text = f"Train a network with {OURS} pooling for each data set, or look into one graph of a stored run:"
-    lines = (f"compool report --store {source} --graphs", f"compool show {example} 0 --store {source}")
-    return "<h2>What pooling does</h2>" + card(more + commands(text, *lines), "No graphs yet")
+    text = f"Train a network with {OURS} pooling for each data set, or look into one graph of a stored run. {ADD_DATA}:"
+    report = ["compool", "report", "--store", source, "--graphs"]
+    show = ["compool", "show", example, "0", "--store", source]
+    shown = commands(text, shlex.join(report), shlex.join(show))
+    return "<h2>What pooling does</h2>" + card(more + shown, "No graphs yet")
 
 
 def _sweeps(sweeps: Sequence[Sweep], example: str, source: str) -> str:
     """The response to each setting that was tried, and the ranked settings; if there are no sweeps, how to get one."""
     parts = ["<h2>Sweeps</h2>"]
     if not sweeps:
-        settings = "--set lr=1e-3,3e-3 --set dropout=0,0.1 --replicas 5"
-        line = f"compool run {example} --method {OURS} {settings} --store {source}"
-        parts.append(card(commands("Several values of a setting make a sweep:", line), "No sweeps yet"))
+        settings = ["--set", "lr=1e-3,3e-3", "--set", "dropout=0,0.1", "--replicas", "5"]
+        line = shlex.join(["compool", "run", example, "--method", OURS, *settings, "--store", source])
+        text = f"Several values of a setting make a sweep. {ADD_DATA}:"
+        parts.append(card(commands(text, line), "No sweeps yet"))
     note = (
         "The mean validation metric of each combination of settings, at each setting's values. A line is the mean over "
         "the other settings, a ring the best combination."

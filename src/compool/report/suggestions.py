@@ -16,7 +16,7 @@ def comparison_commands(rows: Sequence[Row], source: str) -> tuple[list[str], li
 
     Args:
         rows: rows without a paired comparison.
-        source: the name of the study's file.
+        source: the path of the study's file.
 
     Returns:
         The commands, one for all rows that differ only in the data set, and the titles of the rows that no command

@@ -90,7 +90,7 @@ def write_report(
         written += save_figure(figure, out / "figures", name)
     best = collect(runs)  # stored networks are those of the best epoch
     inspected, notes = _inspect_graphs(store, best, folder, train, on_status, on_training, on_epoch)
-    write_text(out / "index.html", report_page(study, all_tables, inspected, store.name, notes, sweeps))
+    write_text(out / "index.html", report_page(study, all_tables, inspected, str(store), notes, sweeps))
     remove_outdated(out, written)
     save_file_list(out, written)
     warnings = (*study.warnings, *(notes if train else ()))
