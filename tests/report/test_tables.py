@@ -1,5 +1,7 @@
 import csv
 import io
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -7,6 +9,7 @@ from rich.console import Console
 from compool.report.collection import collect
 from compool.report.formats import Cell, Table, as_csv, as_html, latex, markdown, terminal
 from compool.report.tables import accuracy, p_values, parameters, pooling, tables
+from compool.study.csv_files import read_csv
 from tests.report.test_results import runs, three
 
 
@@ -70,10 +73,35 @@ def test_other_pooling_in_our_networks() -> None:
 
 def test_p_values() -> None:
     made = [*runs("component", [0.80, 0.82, 0.84]), *runs("gin", [0.79, 0.80, 0.81])]
-    (row,) = texts(p_values(collect(made)))
+    table = p_values(collect(made))
+    (row,) = texts(table)
     # Differences 1, 2, 3: error² = 1/3 + 1/8, so t = 2.954 with 2 degrees of freedom and p = 1 − t/√(2 + t²); interval
-    # 2 ± 4.3027 · 0.677. Wilcoxon: 2 of 8 ways. t-test: t = 1.549, 4 degrees. d = 2 / √((4 + 1) / 2)
-    assert row == ["NCI1", "gin", "3", "+2.0", "−0.9 … +4.9", "0.098", "0.098", "0.250", "0.196", "<0.001", "+1.26"]
+    # 2 ± 4.3027 · 0.677. Detectable: (4.3027 + 1.0607) · 0.677, with the quantiles at 0.975 and 0.8. Equivalent within
+    # ±2: t = 0, so p = 0.5. Wilcoxon: 2 of 8 ways. t-test: t = 1.549, 4 degrees. d = 2 / √((4 + 1) / 2)
+    expected = ["NCI1", "gin", "3", "+2.0", "−0.9 … +4.9", "0.098", "0.098", "3.6", "0.500"]
+    assert row == [*expected, "0.250", "0.196", "<0.001", "+1.26"]
+    assert table.header[-6:] == ("detectable", "equivalent", "Wilcoxon", "t-test", "published", "d")
+    (record,) = csv.DictReader(io.StringIO(as_csv(table)))
+    assert float(record["detectable"]) == pytest.approx(3.631, abs=0.001)
+    assert float(record["p_equivalent"]) == pytest.approx(0.5)
+
+
+def test_the_differences_of_the_documented_results() -> None:
+    """The columns of docs/results.md: points, p, detectable, equivalent."""
+    folder = Path(__file__).parents[2] / "results" / "runs"
+    made = [run for method in ("component", "none") for run in read_csv(folder / f"IMDB-MULTI-{method}-learned.csv.gz")]
+    (record,) = p_values(collect(made)).records
+    digits = {"difference": 1, "p_corrected": 2, "detectable": 1, "p_equivalent": 3}
+    assert [round(record[name], places) for name, places in digits.items()] == [0.2, 0.81, 3.0, 0.049]
+
+
+def test_errors_have_no_margin_of_equivalence() -> None:
+    """Two points are of percent; how large an error is depends on what is predicted."""
+    about = {"metrics": {"chosen": "mae", "task": "regression"}, "dataset": "own"}
+    made = [*runs("component", [0.3, 0.2, 0.4], **about), *runs("gin", [0.5, 0.5, 0.4], **about)]
+    (record,) = p_values(collect(made)).records
+    assert record["p_equivalent"] is None
+    assert record["detectable"] > 0
 
 
 def test_parameters_and_their_change() -> None:
@@ -136,3 +164,12 @@ def test_nothing_is_cut_off_in_a_narrow_window() -> None:
     out = io.StringIO()
     Console(file=out, width=60).print(terminal(p_values(collect(three()))))
     assert out.getvalue().count("…") == 2  # those of the two intervals
+
+
+def test_the_terminal_leaves_out_the_columns_for_files() -> None:
+    table = p_values(collect(three()))
+    out = io.StringIO()
+    Console(file=out, width=160).print(terminal(replace(table, note="")))
+    assert "detectable" not in out.getvalue()
+    assert "| Holm | detectable | equivalent | Wilcoxon |" in markdown(table)
+    assert "Holm & detectable & equivalent & Wilcoxon" in latex(table)

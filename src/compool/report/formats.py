@@ -5,7 +5,7 @@ import html
 import io
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from compool.study.columns import escape_cell
 
@@ -35,6 +35,8 @@ class Table:
     """The same numbers and more, unformatted, for CSV."""
     texts: int = 1
     """How many of the first columns are text."""
+    files_only: tuple[str, ...] = ()
+    """The headings of columns that the terminal leaves out, because it is narrow."""
 
 
 def markdown(table: Table) -> str:
@@ -172,10 +174,13 @@ def terminal(table: Table) -> "rich.table.Table":
         title=table.title, title_justify="left", box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=table.note,
         caption_justify="left",
     )  # fmt: skip
-    for column, heading in enumerate(table.header):  # in a narrow window, cells wrap
-        rich_table.add_column(escape(heading), justify="left" if column < table.texts else "right", overflow="fold")
+    columns = [column for column, heading in enumerate(table.header) if heading not in table.files_only]
+    for column in columns:  # in a narrow window, cells wrap
+        justify: Literal["left", "right"] = "left" if column < table.texts else "right"
+        rich_table.add_column(escape(table.header[column]), justify=justify, overflow="fold")
     for row in table.rows:
+        cells = [row[column] for column in columns]
         rich_table.add_row(
-            *(around.get(cell.mark, "{}").format(escape(cell.text)) if cell.text else "" for cell in row)
+            *(around.get(cell.mark, "{}").format(escape(cell.text)) if cell.text else "" for cell in cells)
         )
     return rich_table

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from compool.data import paper
 from compool.report.pick import BEST
 from compool.report.statistics import (
+    EQUIVALENCE_MARGIN,
     SIGNIFICANCE,
     TEST_TO_TRAIN,
     Comparison,
@@ -137,8 +138,9 @@ class Row:
         if ours is None or not ours.tests:
             return {}
         others = {method: result for method, result in self.results.items() if method != OURS and result.tests}
+        margin = EQUIVALENCE_MARGIN if self.metric.higher else None  # in percent; errors have a unit of their own
         return {
-            method: compare(ours.tests, other.tests, _pairs(ours, other), _test_to_train(ours, other))
+            method: compare(ours.tests, other.tests, _pairs(ours, other), _test_to_train(ours, other), margin)
             for method, other in others.items()
         }
 

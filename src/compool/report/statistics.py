@@ -12,6 +12,8 @@ from statistics import fmean, stdev
 from typing import NamedTuple
 
 SIGNIFICANCE = 0.05  # level, as in the paper
+POWER = 0.8  # of the test for a detectable difference
+EQUIVALENCE_MARGIN = 2.0  # points: methods that differ by less are equivalent
 TEST_TO_TRAIN = 1 / 8  # ratio of test to training graphs in the paper's 80/10/10 splits
 
 
@@ -108,7 +110,7 @@ def equivalence_test(differences: Sequence[float], margin: float, ratio: float =
 
 
 def detectable_difference(
-    differences: Sequence[float], power: float = 0.8, ratio: float = TEST_TO_TRAIN
+    differences: Sequence[float], power: float = POWER, ratio: float = TEST_TO_TRAIN
 ) -> float | None:
     """The mean difference that the corrected resampled t-test detects with this `power`; None for fewer than two.
 
@@ -188,6 +190,10 @@ class Comparison:
     effect: float | None
     ratio: float = TEST_TO_TRAIN
     """The ratio of test to training graphs, for the corrected test."""
+    detectable: float | None = None
+    """The difference that the corrected test detects with a probability of :data:`POWER`."""
+    equivalence: float | None = None
+    """p-value of the equivalence test; None without a margin."""
 
 
 def compare(
@@ -195,6 +201,7 @@ def compare(
     second: Sequence[float],
     pairs: Sequence[tuple[float, float]],
     ratio: float = TEST_TO_TRAIN,
+    margin: float | None = None,
 ) -> Comparison:
     """Compare two methods.
 
@@ -203,6 +210,7 @@ def compare(
         second: test accuracies of the second method.
         pairs: test accuracies of both on the same splits.
         ratio: the ratio of test to training graphs in these splits.
+        margin: methods that differ by less are equivalent; by default, this is not tested.
 
     Example:
         >>> compare([0.7, 0.8], [0.6, 0.6], [(0.7, 0.6), (0.8, 0.6)]).corrected.difference
@@ -217,6 +225,8 @@ def compare(
         wilcoxon(differences),
         effect_size(ours, theirs),
         ratio,
+        detectable_difference(differences, ratio=ratio),
+        None if margin is None else equivalence_test(differences, margin, ratio),
     )
 
 

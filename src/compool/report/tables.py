@@ -8,10 +8,11 @@ from compool.data import paper
 from compool.report.formats import Cell, Table
 from compool.report.pick import PICKS
 from compool.report.results import OURS, Result, Row, Study
-from compool.report.statistics import SIGNIFICANCE, TEST_TO_TRAIN, Summary
+from compool.report.statistics import EQUIVALENCE_MARGIN, POWER, SIGNIFICANCE, TEST_TO_TRAIN, Summary
 from compool.study.metrics import METRICS, Metric, format_mean
 
 NOTHING = Cell("–", "muted")
+_POWER_COLUMNS = ("detectable", "equivalent")
 PUBLISHED = "published"  # the heading of the paper's numbers: a recipe may be called paper
 
 
@@ -96,7 +97,7 @@ def replacement_tables(study: Study) -> list[Table]:
 def p_values(study: Study) -> Table:
     """Component pooling against each other method."""
     names = _name_columns(study)
-    header = (*names, "against", "splits", "points", "95 % interval", "p", "Holm", "Wilcoxon", "t-test")
+    header = (*names, "against", "splits", "points", "95 % interval", "p", "Holm", *_POWER_COLUMNS)
     rows, records = [], []
     for row in study.rows:
         for method, comparison in row.comparisons.items():
@@ -111,12 +112,15 @@ def p_values(study: Study) -> Table:
             )
             interval = f"{low} … {high}" if corrected else "–"
             cells = [method, str(comparison.pairs), points, interval]
-            tests = (corrected.p_value if corrected else None, holm, comparison.wilcoxon, comparison.t)
+            detectable = "–" if comparison.detectable is None else f"{comparison.detectable:.{digits}f}"
+            p_value = corrected.p_value if corrected else None
             rows.append(
                 (
                     *_names(study, row),
                     *map(Cell, cells),
-                    *(Cell(_p(value), "bold" if value is not None and value < SIGNIFICANCE else "") for value in tests),
+                    *map(_p_cell, (p_value, holm)),
+                    Cell(detectable),
+                    *map(_p_cell, (comparison.equivalence, comparison.wilcoxon, comparison.t)),
                     Cell(_p(published), "muted"),
                     Cell("–" if comparison.effect is None else _signed(comparison.effect, 2)),
                 )
@@ -125,8 +129,9 @@ def p_values(study: Study) -> Table:
                 _key(row, method)
                 | {"pairs": comparison.pairs, "difference": corrected and corrected.difference}
                 | {"low": corrected and corrected.low, "high": corrected and corrected.high}
-                | {"p_corrected": tests[0], "p_holm": holm, "p_wilcoxon": comparison.wilcoxon, "p_t_test": comparison.t}
+                | {"p_corrected": p_value, "p_holm": holm, "p_wilcoxon": comparison.wilcoxon, "p_t_test": comparison.t}
                 | {"p_published": published, "effect_size": comparison.effect}
+                | {"detectable": comparison.detectable, "p_equivalent": comparison.equivalence}
             )
     published_column = "published: the paper's p-value; " if _is_in_paper(study) else ""
     note = (
@@ -134,12 +139,22 @@ def p_values(study: Study) -> Table:
         "others only the splits that both methods were tested on. p: the corrected resampled t-test, which allows for "
         f"overlapping splits (test to training graphs: {_ratios(study)}), as does the interval; Holm: this p-value, "
         "corrected for several data sets; Wilcoxon, t-test: p-values of tests that treat runs as independent, the "
-        f"latter as in the paper; {published_column}d: Cohen's effect size. Bold: below {SIGNIFICANCE}."
+        f"latter as in the paper; {published_column}d: Cohen's effect size. Bold: below {SIGNIFICANCE}. In the "
+        "files and on the page: detectable: the true difference that is found significant with a probability of "
+        f"{100 * POWER:g} %; equivalent: the p-value of two one-sided corrected tests that the methods differ by less "
+        f"than {EQUIVALENCE_MARGIN:g} points."
     )
     if not rows:
         note = f"There is nothing to compare: this needs runs of {OURS} and of another method on the same data set."
     return Table(
-        "p-values", "Differences", (*header, PUBLISHED, "d"), tuple(rows), note, tuple(records), len(names) + 1
+        "p-values",
+        "Differences",
+        (*header, "Wilcoxon", "t-test", PUBLISHED, "d"),
+        tuple(rows),
+        note,
+        tuple(records),
+        len(names) + 1,
+        _POWER_COLUMNS,
     )
 
 
@@ -267,6 +282,10 @@ def _percent(value: float | None, mark: str = "") -> Cell:
 def _signed(value: float, digits: int = 1) -> str:
     text = f"{round(value, digits) + 0.0:+.{digits}f}"
     return text.replace("-", "−") if text.strip("+-0.") else text.lstrip("+-")
+
+
+def _p_cell(value: float | None) -> Cell:
+    return Cell(_p(value), "bold" if value is not None and value < SIGNIFICANCE else "")
 
 
 def _p(value: float | None) -> str:
