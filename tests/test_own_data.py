@@ -257,6 +257,24 @@ def test_predicting_what_a_function_returns(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_outputs_that_are_not_finite_are_an_error(form: list[str], tmp_path: Path) -> None:
+    (tmp_path / "more.py").write_text(
+        "from own_graphs import rings\ndef huge():\n    graphs = rings()\n    graphs[3].x *= 3e38\n    return graphs\n"
+    )
+    assert run_study("--data", "own_graphs.py:rings").exit_code == 0
+    exported = run.invoke(
+        app, ["export", "rings", "--method", "gin", "--data", "own_graphs.py:rings", "--out", "model"]
+    )
+    assert exported.exit_code == 0, exported.stderr
+    result = run.invoke(app, ["predict", "model", "--data", "more.py:huge", *form])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
+        "compool: the outputs for graph 3 are NaN or infinite; check that its features are of the same scale as in "
+        "training\n"
+    )
+
+
 def test_other_names_than_that_of_the_function() -> None:
     result = run_study("NCI1", "--data", "own_graphs.py:rings")
     assert result.exit_code == 2

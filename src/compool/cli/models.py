@@ -118,7 +118,7 @@ def predict_graphs(
         progress.update(task, description="predicting", total=len(graphs))
         predictions = model.predict(graphs, on_graphs=lambda done: progress.update(task, completed=done))
     rows = predictions.rows()
-    text = json.dumps(list(rows), indent=1) + "\n" if as_json else "".join(_csv_lines(rows))
+    text = json.dumps(list(rows), indent=1, allow_nan=False) + "\n" if as_json else "".join(_csv_lines(rows))
     if out is None:
         sys.stdout.write(text)
         return

@@ -119,7 +119,8 @@ class Model:
             on_graphs: called with the number of graphs done, after each batch.
 
         Raises:
-            ValueError: if the features do not fit; the message says which column is unknown.
+            ValueError: if the features do not fit, or outputs are NaN or infinite; the message says which column is
+                unknown, or which graph it is.
         """
         encoded, features = self._encoded(graphs, names)
         device = next(self.network.parameters()).device
@@ -136,7 +137,13 @@ class Model:
                 kept.append(torch.stack(shares, 1) if shares else torch.zeros(len(ids), 0))
                 if on_graphs is not None:
                     on_graphs(sum(map(len, logits)))
-        return Predictions(self.task, self.names, torch.cat(logits), torch.cat(kept))
+        predictions = Predictions(self.task, self.names, torch.cat(logits), torch.cat(kept))
+        if failed := (~predictions.logits.isfinite()).any(1).nonzero().flatten().tolist():
+            raise ValueError(
+                f"the outputs for graph {failed[0]} are NaN or infinite; check that its features are of the same scale "
+                "as in training"
+            )
+        return predictions
 
     def _encoded(self, graphs: "GraphSet | Iterable[Data]", names: Names | None) -> tuple[GraphSet, Features]:
         takes_edges = "edge_attr" in inspect.signature(self.network.forward).parameters
