@@ -513,3 +513,19 @@ def test_other_data_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="was trained on other data named communities"):
         study.export_run(found, store.weights(found), communities(90), tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.usefixtures("few_graphs")
+def test_runs_on_the_current_data_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if a run on earlier data of the same name is better."""
+    monkeypatch.chdir(tmp_path)
+    store = trained_study(tmp_path, longer(epochs=1))
+    store.add([replace(next(iter(store.runs())), data_checksum="earlier", validation=1.0)])
+    assert study.find_run(store.path, "communities", "component").data_checksum == "earlier"
+    for command in ("export communities --out model", "show communities 0 --out graph.html"):
+        result = run.invoke(app, command.split())
+        assert result.exit_code == 0, result.stderr
+    about = json.loads((tmp_path / "model" / DESCRIPTION).read_text())
+    assert about["run"]["data_checksum"] == communities(99).checksum
+    with pytest.raises(ValueError, match=r"trained on other data named communities \(checksum earlier, not later\)"):
+        study.find_run(store.path, "communities", "component", data_checksum="later")

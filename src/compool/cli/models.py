@@ -54,9 +54,10 @@ def export_network(
     source.datasets([dataset], dataset)
     method = class_name(method) if is_reference(method) else method
     with Display("loading") as display:
-        run = find_run(store, _known_name(dataset), method, recipe, replica)
+        wanted = store, _known_name(dataset), method, recipe, replica
+        graphs = recipe_data.load_data(recipe_of(find_run(*wanted)), source.folder)
+        run = find_run(*wanted, graphs.checksum)
         used = recipe_of(run)
-        graphs = recipe_data.load_data(used, source.folder)
         display.status("exporting")
         export.export_run(run, Store(store).weights(run), graphs, out)
         measured = None

@@ -69,6 +69,9 @@ def inspect_trained(
         reason = f"{path} has no finished run of {OURS} on {known}"
     recipe_used = recipe_of(run) if run else recipe(OURS, dataset, name or "fast")
     graphs = recipe_data.load_data(recipe_used, folder)
+    if run:
+        run = find_run(path, known, OURS, name, replica, graphs.checksum)
+        recipe_used = recipe_of(run)
     if not 0 <= index < len(graphs):  # before a network is trained in vain
         raise ValueError(f"index must lie in 0..{len(graphs) - 1}, the graphs of {graphs.name}; got {index}")
     if run:

@@ -15,7 +15,7 @@ from compool.data.encoding import encoding_of
 from compool.data.names import Names
 from compool.study import recipe_data
 from compool.study.evaluation import metric_value
-from compool.study.kept import kept_network, recipe_of
+from compool.study.kept import kept_network, other_data_error, recipe_of
 from compool.study.metrics import chosen_metric
 from compool.study.model import DESCRIPTION, FORMAT, SOURCE, WEIGHTS
 from compool.study.own_network import module_name
@@ -61,10 +61,7 @@ def export_run(run: Run, weights: bytes, graphs: GraphSet, folder: Path, names: 
             f"the weights of {named} were not stored (older version, or --no-weights); train it again in another store"
         )
     if run.data_checksum not in ("", graphs.checksum):
-        raise ValueError(
-            f"{named} was trained on other data named {graphs.name} (checksum {run.data_checksum}, "
-            f"not {graphs.checksum}); give the same data again. A function must return the same graphs in every call"
-        )
+        raise other_data_error(run, graphs.checksum)
     names = _fitting_names(graphs.names if names is None else names, graphs)
     about: dict[str, Any] = {
         "format": FORMAT,

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 
-def find_run(store: Path, dataset: str, method: str, recipe: str = "", replica: int | None = None) -> Run:
+def find_run(
+    store: Path,
+    dataset: str,
+    method: str,
+    recipe: str = "",
+    replica: int | None = None,
+    data_checksum: str = "",
+) -> Run:
     """A finished run of a study, without curves; by default the one with the best validation metric.
 
     Args:
@@ -23,6 +30,7 @@ def find_run(store: Path, dataset: str, method: str, recipe: str = "", replica: 
         method: its method.
         recipe: the name of its recipe; by default any.
         replica: its replica; by default any.
+        data_checksum: the checksum of the graphs it was trained on; by default any.
 
     Raises:
         ValueError: if there is no such run; the message lists what the study has.
@@ -46,7 +54,21 @@ def find_run(store: Path, dataset: str, method: str, recipe: str = "", replica: 
         if not candidates:
             listed = "; ".join(f"recipe {name}: {number_ranges(numbers)}" for name, numbers in by_recipe.items())
             raise ValueError(f"{wanted} with replica {replica}; it has replicas of {listed}")
+    if data_checksum:
+        same_data = [run for run in candidates if run.data_checksum in ("", data_checksum)]
+        if not same_data:
+            raise other_data_error(best_run(candidates), data_checksum)
+        candidates = same_data
     return best_run(candidates)
+
+
+def other_data_error(run: Run, data_checksum: str) -> ValueError:
+    """The error for a run that was trained on other data than those with this checksum."""
+    return ValueError(
+        f"{run.method} on {run.dataset}, recipe {run.recipe}, replica {run.replica} was trained on other data named "
+        f"{run.dataset} (checksum {run.data_checksum}, not {data_checksum}); give the same data again. A function must "
+        "return the same graphs in every call"
+    )
 
 
 def best_run(runs: Sequence[Run]) -> Run:
