@@ -529,3 +529,22 @@ def test_runs_on_the_current_data_are_used(tmp_path: Path, monkeypatch: pytest.M
     assert about["run"]["data_checksum"] == communities(99).checksum
     with pytest.raises(ValueError, match=r"trained on other data named communities \(checksum earlier, not later\)"):
         study.find_run(store.path, "communities", "component", data_checksum="later")
+
+
+@pytest.mark.usefixtures("few_graphs")
+def test_the_seed_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = trained_study(tmp_path, longer(epochs=1))
+    list(study.train_here([study.Block(longer(epochs=1), seed, (0,)) for seed in (1, 2)], store))
+    for seed in (0, 1, 2):
+        assert study.find_run(store.path, "communities", "component", seed=seed).seed == seed
+        result = run.invoke(app, ["export", "communities", "--out", "model", "--seed", str(seed)])
+        assert f"recipe fast, seed {seed}, replica 0" in result.stdout, result.stderr
+        result = run.invoke(app, ["show", "communities", "0", "--out", "graph.html", "--seed", str(seed)])
+        assert f"recipe fast, seed {seed}, replica 0" in result.stdout, result.stderr
+    result = run.invoke(app, ["export", "communities", "--out", "model", "--seed", "7"])
+    assert result.stderr == (
+        "compool: study.sqlite has no finished run of component on communities with seed 7; its seeds are 0-2\n"
+    )
+    result = run.invoke(app, ["show", "communities", "0", "--model", "model/network.safetensors", "--seed", "1"])
+    assert result.stderr == "compool: give --model or --seed, not both\n"

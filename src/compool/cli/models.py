@@ -30,6 +30,7 @@ def export_network(
     replica: Annotated[
         int | None, typer.Option(help="Replica of the run.", show_default="the one with the best validation score")
     ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the run.", show_default="any")] = None,
     store: Annotated[Path, typer.Option(help="The study's file.")] = Path("study.sqlite"),
     data: DataFolder = None,
     trust: Annotated[
@@ -54,7 +55,7 @@ def export_network(
     source.datasets([dataset], dataset)
     method = class_name(method) if is_reference(method) else method
     with Display("loading") as display:
-        wanted = store, _known_name(dataset), method, recipe, replica
+        wanted = store, _known_name(dataset), method, recipe, replica, seed
         graphs = recipe_data.load_data(recipe_of(find_run(*wanted)), source.folder)
         run = find_run(*wanted, graphs.checksum)
         used = recipe_of(run)

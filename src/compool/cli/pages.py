@@ -101,6 +101,7 @@ def show_graph(
         int | None,
         typer.Option(min=0, help="Replica of the run.", show_default="the one with the best validation score"),
     ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the run.", show_default="any")] = None,
     threshold: Annotated[
         float | None,
         typer.Option(min=-1, max=1, help="Merge edges with a score above this.", show_default="the network's"),
@@ -129,8 +130,9 @@ def show_graph(
         raise stop(f"--out must end in .html, .png, .svg or .pdf; got {target}")
     if store is not None and model is not None:
         raise stop("give --store or --model, not both")
-    if replica is not None and model is not None:
-        raise stop("give --model or --replica, not both")
+    for option, number in (("--replica", replica), ("--seed", seed)):
+        if number is not None and model is not None:
+            raise stop(f"give --model or {option}, not both")
     for option, path in (("--store", store), ("--model", model)):
         if path is not None and not path.exists():
             raise stop(f"{option} {path} does not exist")
@@ -140,7 +142,7 @@ def show_graph(
         with Display("loading") as display:
             callbacks = (display.on_training, display.on_epoch)
             graph = networks.inspect_trained(
-                dataset, index, store, model, recipe, replica, threshold, source.folder, *callbacks
+                dataset, index, store, model, recipe, replica, seed, threshold, source.folder, *callbacks
             )
             display.status("drawing")
             save_graph(graph, target)

@@ -34,6 +34,7 @@ def inspect_trained(
     model: Path | None = None,
     name: str = "",
     replica: int | None = None,
+    seed: int | None = None,
     threshold: float | None = None,
     folder: Path | None = None,
     on_training: OnTraining = lambda text: None,
@@ -48,6 +49,7 @@ def inspect_trained(
         model: use the network in this file instead.
         name: the recipe of the run; by default any.
         replica: the replica of the run; by default the one with the best validation metric.
+        seed: the seed of the run; by default any.
         threshold: replaces the network's threshold.
         folder: the folder of the data set.
         on_training: called before a network is trained.
@@ -63,21 +65,21 @@ def inspect_trained(
     run = None
     if path.exists():
         known = recipe(OURS, dataset).dataset
-        is_specified = store is not None or bool(name) or replica is not None
+        is_specified = store is not None or bool(name) or replica is not None or seed is not None
         if is_specified or any(found.status == "done" for found in Store(path).runs([known], [OURS], curves=False)):
-            run = find_run(path, known, OURS, name, replica)
+            run = find_run(path, known, OURS, name, replica, seed)
         reason = f"{path} has no finished run of {OURS} on {known}"
     recipe_used = recipe_of(run) if run else recipe(OURS, dataset, name or "fast")
     graphs = recipe_data.load_data(recipe_used, folder)
     if run:
-        run = find_run(path, known, OURS, name, replica, graphs.checksum)
+        run = find_run(path, known, OURS, name, replica, seed, graphs.checksum)
         recipe_used = recipe_of(run)
     if not 0 <= index < len(graphs):  # before a network is trained in vain
         raise ValueError(f"index must lie in 0..{len(graphs) - 1}, the graphs of {graphs.name}; got {index}")
     if run:
         network, about = network_of(run, path, graphs, folder, on_training, on_epoch)
     else:
-        block = Block(recipe_used, 0, CANDIDATE_REPLICAS if replica is None else (replica,), folder)
+        block = Block(recipe_used, seed or 0, CANDIDATE_REPLICAS if replica is None else (replica,), folder)
         replicas = "replicas" if len(block.replicas) > 1 else "replica"
         on_training(f"training {block.name}, {replicas} {number_ranges(block.replicas)}: {reason}")
         best = best_run(training.train_block(block, on_epoch, graphs))

@@ -20,6 +20,7 @@ def find_run(
     method: str,
     recipe: str = "",
     replica: int | None = None,
+    seed: int | None = None,
     data_checksum: str = "",
 ) -> Run:
     """A finished run of a study, without curves; by default the one with the best validation metric.
@@ -30,6 +31,7 @@ def find_run(
         method: its method.
         recipe: the name of its recipe; by default any.
         replica: its replica; by default any.
+        seed: its seed; by default any.
         data_checksum: the checksum of the graphs it was trained on; by default any.
 
     Raises:
@@ -46,6 +48,11 @@ def find_run(
         candidates = [run for run in candidates if run.recipe == recipe]
         if not candidates:
             raise ValueError(f"{wanted} with recipe {recipe}; its recipes are {', '.join(names)}")
+    if seed is not None:
+        seeds = number_ranges(run.seed for run in candidates)
+        candidates = [run for run in candidates if run.seed == seed]
+        if not candidates:
+            raise ValueError(f"{wanted} with seed {seed}; its seeds are {seeds}")
     if replica is not None:
         by_recipe = {
             run.recipe: [other.replica for other in candidates if other.recipe == run.recipe] for run in candidates
