@@ -164,6 +164,18 @@ def test_settings_go_to_the_recipe_or_to_the_class(net: str) -> None:
     assert (plain.epochs, plain.halve, plain.batch) == (component.epochs, component.halve, component.batch)
 
 
+@pytest.mark.parametrize("parameter", ["name", "method", "dataset", "settings", "trials", "seed"])
+def test_parameters_may_be_called_like_those_of_ours(parameter: str, net: str, tmp_path: Path) -> None:
+    Path(net.removesuffix(":Net")).write_text(NET.replace("hidden=8", f"hidden=8, {parameter}='abc'"))
+    (variant,) = study.variants(net, "communities", settings=[f"{parameter}=xyz"])
+    assert (variant.method, variant.dataset, variant.name) == ("Net", "communities", f"fast {parameter}=xyz")
+    assert json.loads(variant.arguments) == {parameter: "xyz"}
+    (tmp_path / "mine.toml").write_text(f"{parameter} = 'from a file'\n")
+    assert json.loads(study.recipe(net, "communities", str(tmp_path / "mine.toml")).arguments) == {
+        parameter: "from a file"
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [

@@ -33,6 +33,11 @@ def recipe(method: str, dataset: str, name: str = "fast", **changes: Any) -> Rec
         >>> recipe("component", "PROTEINS").lr, recipe("component", "PROTEINS", "paper").lr
         (0.003, 0.001)
     """
+    return changed_recipe(method, dataset, name, changes)
+
+
+def changed_recipe(method: str, dataset: str, name: str, changes: dict[str, Any]) -> Recipe:
+    """The same as :func:`recipe`, with changes as a dictionary: a network may have a parameter called ``name``."""
     if own_network.is_reference(method):
         return _own_recipe(method, dataset, name, changes)
     if method in REPLACEMENTS:

@@ -13,7 +13,7 @@ import numpy as np
 
 from compool._words import did_you_mean
 from compool.study import own_network
-from compool.study.recipe_files import recipe
+from compool.study.recipe_files import changed_recipe
 from compool.study.recipe_settings import KEYS, Recipe
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -83,7 +83,7 @@ def variants(
 
 
 def _variant(method: str, dataset: str, name: str, chosen: dict[str, Any], changes: dict[str, Any]) -> Recipe:
-    variant = recipe(method, dataset, name, **changes | chosen)
+    variant = changed_recipe(method, dataset, name, changes | chosen)
     for key in chosen:
         if not variant.uses(key):
             reason = f"optimizer is {variant.optimizer}" if key == "momentum" else f"layers are {variant.layers}"
