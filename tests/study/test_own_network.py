@@ -195,6 +195,28 @@ def test_arguments_that_json_does_not_have_are_text(text: str, value: object, ne
     assert variant.name == f"fast hidden={value}"
 
 
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("[8,16]", [[8, 16]]),
+        ("[8, 16],[32], 7", [[8, 16], [32], 7]),
+        ("[[1,2],[3,4]],[[5]]", [[[1, 2], [3, 4]], [[5]]]),
+        ("'a,b',\"c,d\",e", ["a,b", "c,d", "e"]),
+        ("['a,]b',1]", [["a,]b", 1]]),
+        ("it's,they're", ["it's", "they're"]),
+        ("'a,b", ["'a", "b"]),
+        ("[8,16", ["[8", 16]),
+        ("8],16", ["8]", 16]),
+        ("a[0],b[1]", ["a[0]", "b[1]"]),
+        ("{a = 1, b = 2}", ["{a = 1, b = 2}"]),
+    ],
+)
+def test_values_are_split_outside_brackets_and_quotes(text: str, values: list[object], net: str) -> None:
+    swept = study.variants(net, "communities", settings=[f"hidden={text}"])
+    assert [json.loads(variant.arguments)["hidden"] for variant in swept] == values
+    assert [variant.name for variant in swept] == [f"fast hidden={value}" for value in values]
+
+
 def test_it_resumes_as_if_nothing_had_happened(net: str, tmp_path: Path, every_epoch: None) -> None:
     path, recipe = tmp_path / "study.sqlite", small(net, epochs=5, dropout=0.5)
     (block,) = planned(path, recipe, number=1)

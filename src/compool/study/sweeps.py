@@ -55,8 +55,9 @@ def variants(
         method: see :func:`recipe`.
         dataset: see :func:`recipe`.
         name: see :func:`recipe`.
-        settings: each ``NAME=VALUE``, or several values separated by commas, as in TOML; text needs no quotes. With
-            `trials` also a range, ``NAME=LOW..HIGH``, or ``NAME=log:LOW..HIGH``.
+        settings: each ``NAME=VALUE``, or several values separated by commas, as in TOML; text needs no quotes. Commas
+            in brackets or quotes belong to a value: ``widths=[8,16],[32]``. With `trials` also a range,
+            ``NAME=LOW..HIGH``, or ``NAME=log:LOW..HIGH``.
         trials: how many combinations to draw; by default, all of them. More trials begin with the same ones.
         seed: the seed of the draws.
         changes: settings to change in all recipes; their names do not include these.
@@ -77,7 +78,7 @@ def variants(
             raise ValueError(f"{key!r} is not a setting{hint}")
         if key in choices:
             raise ValueError(f"{key} is set twice; write several values as {key}=1,2")
-        choices[key] = _range(key, values.strip()) or [_value(value) for value in values.split(",")]
+        choices[key] = _range(key, values.strip()) or [_value(value) for value in _split(values)]
     combinations = _combinations(choices) if trials is None else _draws(choices, trials, seed)
     return list(dict.fromkeys(_variant(method, dataset, name, chosen, changes) for chosen in combinations))
 
@@ -126,6 +127,30 @@ def _range(key: str, text: str) -> Range | None:
     if match[1] and low <= 0:
         raise ValueError(f"{key} must be above 0 for a logarithmic range, got {text!r}")
     return Range(low, high, bool(match[1]), all(re.fullmatch(r"[+-]?\d+", end) for end in (match[2], match[3])))
+
+
+def _split(text: str) -> list[str]:
+    """The values of a list: split at the commas outside brackets and quotes, if these are balanced.
+
+    Example:
+        >>> _split("[8,16],[32],'a,b',it's")
+        ['[8,16]', '[32]', "'a,b'", "it's"]
+    """
+    values, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'" and values[-1].rstrip()[-1:] in "[{,=":  # not the apostrophe of a word
+            quote = character
+        elif character in "[{":
+            depth += 1
+        elif character in "]}":
+            depth -= 1
+        if character == "," and not (depth or quote):
+            values.append("")
+        else:
+            values[-1] += character
+    return text.split(",") if depth or quote else values
 
 
 def _value(text: str) -> Any:
