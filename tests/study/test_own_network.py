@@ -195,6 +195,15 @@ def test_arguments_that_json_does_not_have_are_text(text: str, value: object, ne
     assert variant.name == f"fast hidden={value}"
 
 
+@pytest.mark.parametrize("text", ["2020-01-01", "[07:30:00]", "{since = 2020-01-01}"])
+def test_a_recipe_file_with_a_date_as_argument(text: str, net: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(f"hidden = {text}\n")
+    result = run.invoke(app, ["run", "--method", net, "--recipe", str(tmp_path / "mine.toml"), "--dry-run"])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("compool: hidden must be a number, text, true or false, or a list of these, got ")
+    assert result.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("text", "values"),
     [

@@ -270,6 +270,13 @@ def test_own_arguments_are_settings_of_a_sweep(tmp_path: Path) -> None:
         ("--set lr=1e-1..1e-4 --trials 3", "lr must be a range from low to high, got '1e-1..1e-4'"),
         ("--set lr=log:0..1 --trials 3", "lr must be above 0 for a logarithmic range, got 'log:0..1'"),
         ("--set lr=log:1 --trials 3", "lr must be a range such as log:1e-4..1e-1, got 'log:1'"),
+        ("--set lr=1..1e400 --trials 3", "lr must be a range of smaller numbers, got '1..1e400'"),
+        ("--set lr=-1e308..1e308 --trials 3", "lr must be a range of smaller numbers, got '-1e308..1e308'"),
+        ("--set hidden=1..99999999999999999999 --trials 2", "hidden must be a range of smaller numbers, got '1..9999"),
+        (
+            "--set lr=log:1e-4..1e-1 --trials 2 --seed -1",
+            "seed must be a whole number from 0 to 2⁶³ − 1, got -1",
+        ),
         ("--set lr=0.1 --trials 3", "--trials needs a setting to draw, such as --set lr=log:1e-4..1e-1"),
         ("--trials 3", "--trials needs a setting to draw, such as --set lr=log:1e-4..1e-1"),
         ("--set dropout=0..2 --trials 3", "dropout must be at least 0 and below 1, got"),

@@ -12,7 +12,7 @@ from compool.study.block import Block
 from compool.study.columns import MAX_REPLICAS
 from compool.study.estimate import epoch_seconds
 from compool.study.metrics import loss_kind, metric_of
-from compool.study.recipe_settings import Recipe
+from compool.study.recipe_settings import Recipe, require_seed
 from compool.study.resources import Resources, local_resources
 from compool.study.store import Store
 
@@ -91,8 +91,7 @@ def plan(
             raise ValueError(f"{name} must be at least 1, got {value}")
     if num_replicas > MAX_REPLICAS:
         raise ValueError(f"replicas must be at most {MAX_REPLICAS:,}, got {num_replicas:,}")
-    if not 0 <= seed < 2**63:
-        raise ValueError(f"seed must be a whole number from 0 to 2⁶³ − 1, got {seed}")
+    require_seed(seed)
     device, workers, memory, checkpoints = resources or local_resources()
     groups: dict[Recipe, list[Recipe]] = {}
     for recipe in recipes:

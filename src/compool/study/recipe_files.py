@@ -105,6 +105,13 @@ def _own_recipe(reference: str, dataset: str, name: str, changes: dict[str, Any]
     if name.endswith(".toml"):
         changes = _read_toml(Path(name)) | changes
     arguments = {key: changes.pop(key) for key in sorted(changes) if key in NETWORK_KEYS or key not in KEYS}
+    for key, value in arguments.items():
+        try:
+            json.dumps(value)
+        except TypeError:  # such as a date of TOML
+            raise ValueError(
+                f"{key} must be a number, text, true or false, or a list of these, got {value!r}"
+            ) from None
     own_network.require_arguments(reference, own_network.load_class(reference, source), arguments)
     base = recipe("component", dataset, "fast" if name.endswith(".toml") else name, **changes)
     return replace(

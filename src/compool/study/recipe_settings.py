@@ -239,6 +239,12 @@ class Recipe:
         return replace(self, name="", lr=1.0, weight_decay=0.0, dropout=0.0, threshold=None)
 
 
+def require_seed(seed: int) -> None:
+    """Raise a ValueError unless a study may have this seed."""
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"seed must be a whole number from 0 to 2⁶³ − 1, got {seed}")
+
+
 DEFAULTS = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
 _OWN_KEYS = {"own_network", "own_checksum", "arguments"}
 KEYS = {field.name for field in fields(Recipe)} - {"method", "dataset", "name"} - _OWN_KEYS

@@ -14,7 +14,7 @@ import numpy as np
 from compool._words import did_you_mean
 from compool.study import own_network
 from compool.study.recipe_files import changed_recipe
-from compool.study.recipe_settings import KEYS, Recipe
+from compool.study.recipe_settings import KEYS, Recipe, require_seed
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _RANGE = re.compile(rf"(log:)?({_NUMBER})\.\.({_NUMBER})")
@@ -68,6 +68,7 @@ def variants(
         >>> [variant.name for variant in variants("gin", "NCI1", settings=["lr=log:1e-4..1e-1"], trials=2)]
         ['fast lr=...', 'fast lr=...']
     """
+    require_seed(seed)
     choices: dict[str, list[Any] | Range] = {}
     for setting in settings:
         key, equals, values = setting.partition("=")
@@ -126,7 +127,10 @@ def _range(key: str, text: str) -> Range | None:
         raise ValueError(f"{key} must be a range from low to high, got {text!r}")
     if match[1] and low <= 0:
         raise ValueError(f"{key} must be above 0 for a logarithmic range, got {text!r}")
-    return Range(low, high, bool(match[1]), all(re.fullmatch(r"[+-]?\d+", end) for end in (match[2], match[3])))
+    whole = all(re.fullmatch(r"[+-]?\d+", end) for end in (match[2], match[3]))
+    if not math.isfinite(high - low) or (whole and max(-low, high) >= 2**63):
+        raise ValueError(f"{key} must be a range of smaller numbers, got {text!r}")
+    return Range(low, high, bool(match[1]), whole)
 
 
 def _split(text: str) -> list[str]:
