@@ -195,6 +195,16 @@ def test_arguments_that_json_does_not_have_are_text(text: str, value: object, ne
     assert variant.name == f"fast hidden={value}"
 
 
+@pytest.mark.parametrize("name", ["fast", "paper", "learned"])
+def test_a_recipe_file_may_not_be_named_like_a_recipe(name: str, net: str, tmp_path: Path) -> None:
+    for stem in (name, "mine"):
+        (tmp_path / f"{stem}.toml").write_text("hidden = 5\n")
+    with pytest.raises(ValueError, match=rf"^rename {name}\.toml: {name} is already the name of a built-in recipe$"):
+        study.recipe(net, "communities", str(tmp_path / f"{name}.toml"))
+    mine = study.recipe(net, "communities", str(tmp_path / "mine.toml"))
+    assert replace(mine, name="fast") == study.recipe(net, "communities", hidden=5)
+
+
 @pytest.mark.parametrize("text", ["2020-01-01", "[07:30:00]", "{since = 2020-01-01}"])
 def test_a_recipe_file_with_a_date_as_argument(text: str, net: str, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(f"hidden = {text}\n")

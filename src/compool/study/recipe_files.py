@@ -67,13 +67,8 @@ def _random(recipe: Recipe) -> Recipe:
 
 def _recipe(method: str, dataset: str, name: str, variant: str, changes: dict[str, Any]) -> Recipe:
     """The recipe of a method; a table ``[name.variant]`` in its file overrides the table ``[name]``."""
-    dataset = next(
-        (known for known in datasets(method) if dataset == _read_toml(_path(method, known)).get("files")), dataset
-    )
-    layers = [_read_toml(_path(method, "default"))]
-    if dataset in datasets(method):
-        layers.append(_read_toml(_path(method, dataset)))
-    known = sorted({key for layer in layers for key, value in layer.items() if isinstance(value, dict)})
+    dataset, layers = _layers(method, dataset)
+    known = _table_names(layers)
     from_file, table = dict[str, Any](), name
     if name.endswith(".toml"):
         from_file, table, name = _read_toml(Path(name)), "fast", Path(name).stem
@@ -81,8 +76,7 @@ def _recipe(method: str, dataset: str, name: str, variant: str, changes: dict[st
         if unknown:
             hint = did_you_mean(unknown[0], KEYS) or f"; known settings: {', '.join(sorted(KEYS))}"
             raise ValueError(f"{name}.toml has an unknown setting, {unknown[0]!r}{hint}")
-        if name in known:
-            raise ValueError(f"rename {name}.toml: {name} is already the name of a built-in recipe")
+        _require_new_name(name, known)
     if table not in known:
         hint = did_you_mean(table, known)
         raise ValueError(f"{method} on {dataset} has no recipe {table!r}; its recipes are {', '.join(known)}{hint}")
@@ -96,14 +90,35 @@ def _recipe(method: str, dataset: str, name: str, variant: str, changes: dict[st
     return Recipe(method=method, dataset=dataset, name=name, **(settings | from_file | changes))
 
 
+def _layers(method: str, dataset: str) -> tuple[str, list[dict[str, Any]]]:
+    """The name of a data set in recipes, and the contents of the method's files for it: the defaults, and its own."""
+    known = datasets(method)
+    dataset = next((name for name in known if dataset == _read_toml(_path(method, name)).get("files")), dataset)
+    names = ["default", dataset] if dataset in known else ["default"]
+    return dataset, [_read_toml(_path(method, name)) for name in names]
+
+
+def _table_names(layers: list[dict[str, Any]]) -> list[str]:
+    """The names of the recipes in files."""
+    return sorted({key for layer in layers for key, value in layer.items() if isinstance(value, dict)})
+
+
+def _require_new_name(name: str, known: list[str]) -> None:
+    """Raise a ValueError if a user's recipe has the name of a built-in one."""
+    if name in known:
+        raise ValueError(f"rename {name}.toml: {name} is already the name of a built-in recipe")
+
+
 def _own_recipe(reference: str, dataset: str, name: str, changes: dict[str, Any]) -> Recipe:
     """The recipe of a user-defined network: data and training as in component pooling's recipe."""
     source, method = own_network.read_source(reference), own_network.class_name(reference)
     if method in (*METHODS, *REPLACEMENTS):
         raise ValueError(f"rename the class of {reference}: {method} is a built-in method")
-    changes = dict(changes)
+    changes, base_name = dict(changes), name
     if name.endswith(".toml"):
         changes = _read_toml(Path(name)) | changes
+        name, base_name = Path(name).stem, "fast"
+        _require_new_name(name, _table_names(_layers("component", dataset)[1]))
     arguments = {key: changes.pop(key) for key in sorted(changes) if key in NETWORK_KEYS or key not in KEYS}
     for key, value in arguments.items():
         try:
@@ -113,11 +128,11 @@ def _own_recipe(reference: str, dataset: str, name: str, changes: dict[str, Any]
                 f"{key} must be a number, text, true or false, or a list of these, got {value!r}"
             ) from None
     own_network.require_arguments(reference, own_network.load_class(reference, source), arguments)
-    base = recipe("component", dataset, "fast" if name.endswith(".toml") else name, **changes)
+    base = recipe("component", dataset, base_name, **changes)
     return replace(
         base,
         method=method,
-        name=Path(name).stem if name.endswith(".toml") else name,
+        name=name,
         own_network=reference,
         own_checksum=own_network.source_checksum(source),
         arguments=json.dumps(arguments, sort_keys=True) if arguments else "",
