@@ -254,6 +254,26 @@ def test_no_cluster_there() -> None:
     )
 
 
+def test_kill_stops_the_command_although_ray_has_a_handler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The handler after connecting; `test_run_is_stopped` tests what it does."""
+
+    @contextmanager
+    def connected_cluster(address: str, workers: int | None = None) -> Iterator[None]:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Ray replaces the handler
+        yield
+
+    monkeypatch.setattr(cluster, "connected_cluster", connected_cluster)
+    monkeypatch.setattr(cluster, "cluster_resources", study.local_resources)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        command = ["run", "--method", "gin", "--ray", "local", "--dry-run", "--store", str(tmp_path / "study.sqlite")]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, result.stderr
+        assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     result = CliRunner().invoke(app, ["run", "--ray", "local"])

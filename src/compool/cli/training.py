@@ -113,8 +113,6 @@ def run_study(
     Runs in the store are not trained again. After Ctrl-C or a crash, rerun the same command to resume, even in the
     middle of a block. The exit code is 1 if every run failed.
     """
-    import signal
-
     from rich.console import Console
 
     from compool import study
@@ -125,7 +123,7 @@ def run_study(
     from compool.study.log_files import LOG_KINDS, log_folder, require_logs
     from compool.study.recipe_settings import METHODS, REPLACEMENTS
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # treat `kill` and the end of a cluster job like Ctrl-C
+    _stop_if_killed()
     source = find_data(data)
     names = source.datasets(datasets, "communities")
     methods = _listed(method or METHODS)
@@ -150,6 +148,7 @@ def run_study(
                 from compool.integrations import ray as cluster
 
                 stack.enter_context(cluster.connected_cluster(ray, workers))
+                _stop_if_killed()  # Ray has a handler of its own
                 resources = cluster.cluster_resources(device, workers)
             else:
                 resources = study.local_resources(device, workers)
@@ -178,6 +177,13 @@ def run_study(
         has_checkpoint = any(planned.checkpoint and planned.checkpoint.exists() for planned in plan)
         kept = f", unfinished ones in {checkpoint.folder_of(store)}" if has_checkpoint else ""
         raise stop(f"stopped; finished blocks are in {store}{kept}; rerun the same command to resume", 130) from None
+
+
+def _stop_if_killed() -> None:
+    """Treat `kill` and the end of a cluster job like Ctrl-C."""
+    import signal
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _require_one_class_per_name(recipes: "Sequence[Recipe]") -> None:
