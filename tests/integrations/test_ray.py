@@ -254,6 +254,14 @@ def test_no_cluster_there() -> None:
     )
 
 
+@pytest.mark.parametrize("workers", ["0", "-1"])
+def test_workers_are_checked_before_ray_is_started(workers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    result = CliRunner().invoke(app, ["run", "--ray", "local", "--workers", workers])
+    assert result.exit_code == 2
+    assert result.stderr == f"compool: workers must be at least 1, got {workers}\n"
+
+
 def test_kill_stops_the_command_although_ray_has_a_handler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The handler after connecting; `test_run_is_stopped` tests what it does."""
 

@@ -20,7 +20,7 @@ from compool.replicas.trainer import Curves
 from compool.study import recipe_data, training
 from compool.study.block import Block
 from compool.study.own_network import OwnNetworkError
-from compool.study.resources import Resources
+from compool.study.resources import Resources, require_workers
 from compool.study.schedule import WorkerLost, schedule
 from compool.study.store import Run, Store
 from compool.study.training import OnEpoch
@@ -46,6 +46,7 @@ def connected_cluster(address: str, workers: int | None = None) -> Iterator[None
         address: the address of its head, as for ``ray.init``, or ``"local"``: a temporary cluster on this machine.
         workers: how many CPUs a local cluster offers; by default, all.
     """
+    require_workers(workers)
     os.environ |= RAY_SETTINGS
     try:
         import ray

@@ -22,8 +22,7 @@ def local_resources(device: str = "auto", workers: int | None = None) -> Resourc
     """The resources of this machine: one worker per core on the CPU, as a second thread gains little; one on a GPU."""
     if device not in ("cpu", "cuda", "auto"):
         raise ValueError(f"device must be cpu, cuda or auto; got {device}")
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers must be at least 1, got {workers}")
+    require_workers(workers)
     if device != "cpu" and has_gpu_driver():
         import torch
 
@@ -34,3 +33,9 @@ def local_resources(device: str = "auto", workers: int | None = None) -> Resourc
         raise ValueError("torch finds no CUDA device here; choose device cpu or auto")
     workers = workers or num_cpus()
     return Resources("cpu", workers, free_memory() // workers)
+
+
+def require_workers(workers: int | None) -> None:
+    """Raise a ValueError if there is no worker; None is the default number."""
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers must be at least 1, got {workers}")
