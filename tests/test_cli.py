@@ -56,7 +56,7 @@ def test_datasets(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there() -> None:
     result = run.invoke(app, ["datasets", "--data", "/no/such/folder"])
     assert result.exit_code == 2
-    assert result.stderr.strip() == "compool: --data /no/such/folder is not a folder"
+    assert result.stderr.strip() == "compool: --data /no/such/folder is not a folder of data sets"
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

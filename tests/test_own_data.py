@@ -171,7 +171,7 @@ def test_one_class_is_refused_and_a_generator_names_the_set() -> None:
 def test_a_zip_file(tmp_path: Path) -> None:
     write(tmp_path / "unpacked")
     make_archive(str(tmp_path / "TINY"), "zip", tmp_path / "unpacked")
-    assert find_data(tmp_path / "TINY.zip") == (tmp_path, "TINY", False, True)
+    assert find_data(tmp_path / "TINY.zip") == (tmp_path, "TINY", True, True)
     assert load("TINY", tmp_path / "TINY.zip").checksum == load("TINY", tmp_path / "unpacked").checksum
     with pytest.raises(FileNotFoundError, match=r"TINY\.zip is neither OTHER\.zip nor OTHER\.npz"):
         load("OTHER", tmp_path / "TINY.zip")
@@ -279,6 +279,24 @@ def test_other_names_than_that_of_the_function() -> None:
     result = run_study("NCI1", "--data", "own_graphs.py:rings")
     assert result.exit_code == 2
     assert result.stderr == "compool: --data gives the data set rings; do not name others, got NCI1\n"
+
+
+def test_a_set_in_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the default; messages name the variable rather than an option that was not given."""
+    communities(30)[:20].save(tmp_path / "mine.npz")
+    for value, name in (("mine.npz", "mine"), ("own_graphs.py:rings", "rings")):
+        monkeypatch.setenv("COMPOOL_DATA", value)
+        result = run_study("--dry-run")
+        assert result.exit_code == 0, result.stderr
+        assert result.stdout.startswith(f"{name}")
+        result = run_study("communities")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr == (
+            f"compool: COMPOOL_DATA gives the data set {name}; unset it to use others, got communities\n"
+        )
+        result = run.invoke(app, ["datasets"])
+        assert (result.exit_code, result.stderr) == (2, f"compool: COMPOOL_DATA {value} is not a folder of data sets\n")
+    assert "FILE.py" not in run.invoke(app, ["datasets", "--help"]).stdout
 
 
 def test_what_a_recipe_changes_is_printed(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ class Source(NamedTuple):
     name: str | None = None
     """The data set, if `--data` names a single one."""
     is_asked: bool = False
-    """Whether `--data` is on the command line, rather than in the environment."""
+    """Whether `--data` is on the command line, rather than in the environment as ``COMPOOL_DATA``."""
     is_file: bool = False
     """Whether `--data` is a file."""
 
@@ -26,10 +26,11 @@ class Source(NamedTuple):
         """The data sets of a command: those that it names, the single one, or the default."""
         from compool.data.paper import TU_NAMES
 
+        option = "--data" if self.is_asked else "COMPOOL_DATA"
         if self.is_file and self.name in TU_NAMES:
             meant = f"{self.name} stands for {TU_NAMES[self.name]} in studies"
-            raise stop(f"--data gives a file named {self.name}, but {meant}; rename the file to use your own set")
-        if self.is_asked and self.folder is not None and not names:
+            raise stop(f"{option} gives a file named {self.name}, but {meant}; rename the file to use your own set")
+        if self.is_asked and self.folder is not None and self.name is None and not names:
             from compool.data.tu import available
 
             if not self.folder.is_dir():
@@ -40,7 +41,8 @@ class Source(NamedTuple):
         if self.name is None or not names:
             return names or [self.name or default]
         if names != [self.name]:
-            raise stop(f"--data gives the data set {self.name}; do not name others, got {' '.join(names)}")
+            advice = "do not name others" if self.is_asked else "unset it to use others"
+            raise stop(f"{option} gives the data set {self.name}; {advice}, got {' '.join(names)}")
         return names
 
 
@@ -53,18 +55,24 @@ def find_data(data: Path | None) -> Source:
     """
     if data is None:
         return Source(None)
+    is_asked = not is_in_environment(data)
     if data.suffix in (".npz", ".zip") and not data.is_dir():
         if not data.is_file():
             raise stop(f"--data {data} does not exist")
-        return Source(data.parent, data.stem, is_file=True)
+        return Source(data.parent, data.stem, is_asked, is_file=True)
     if is_function(data):
-        return _saved(_set_of(str(data)))
+        return _saved(_set_of(str(data)), is_asked)
     if data.is_file():
         raise stop(f"--data {data} must be a folder, a .zip or .npz file, or FILE.py:FUNCTION that returns PyG graphs")
-    return Source(data, is_asked=str(data) != os.environ.get("COMPOOL_DATA"))
+    return Source(data, is_asked=is_asked)
 
 
-def _saved(graphs: "GraphSet") -> Source:
+def is_in_environment(data: Path) -> bool:
+    """Whether `--data` is the value of the environment variable ``COMPOOL_DATA``."""
+    return str(data) == os.environ.get("COMPOOL_DATA")
+
+
+def _saved(graphs: "GraphSet", is_asked: bool) -> Source:
     """A cache folder that holds only this set, under the name that recipes use for it."""
     from compool.data.paper import TU_NAMES
     from compool.data.tu import cache_folder
@@ -73,7 +81,7 @@ def _saved(graphs: "GraphSet") -> Source:
     path = folder / f"{TU_NAMES.get(graphs.name, graphs.name)}.npz"
     if not path.exists():
         graphs.save(path)
-    return Source(folder, graphs.name)
+    return Source(folder, graphs.name, is_asked)
 
 
 def is_function(data: Path) -> bool:

@@ -1,17 +1,21 @@
 """Commands that list data sets and recipes."""
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from compool._words import counted
-from compool.cli._app import DataFolder, app, examples, stop
+from compool.cli._app import app, examples, stop
 
 
 @app.command("datasets", epilog=examples("compool datasets --data ~/data", "compool datasets --json"))
 def list_datasets(
-    data: DataFolder = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", envvar="COMPOOL_DATA", help="Folder of data sets.", show_default=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the available data sets and compare them with the paper's Table 1.
@@ -25,10 +29,12 @@ def list_datasets(
     from rich.progress import Progress
     from rich.table import Table
 
+    from compool.cli._data import is_in_environment
     from compool.data import paper, tu
 
     if data is not None and not data.is_dir():
-        raise stop(f"--data {data} is not a folder")
+        option = "COMPOOL_DATA" if is_in_environment(data) else "--data"
+        raise stop(f"{option} {data} is not a folder of data sets")
     in_folder = set(tu.available(data)) if data is not None else set()
     cached = set(tu.available(tu.cache_folder()))
     rows: list[dict[str, Any]] = []
