@@ -272,6 +272,15 @@ def test_lists_of_runs_tell_recipes_apart_in_80_columns(tmp_path: Path) -> None:
     assert "".join(line[start:end] for line in lines[2:]).replace(" ", "") == "".join(sorted(names)).replace(" ", "")
 
 
+def test_lists_of_runs_do_not_wrap_in_pipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    name = "fast epochs=10 weight_decay=0.0001 optimizer=sgd momentum=0.75"
+    Store(tmp_path / "study.sqlite").add([example(at, recipe=name, kept=[0.9, 0.6]) for at in range(3)])
+    result = run.invoke(app, ["runs", "--store", str(tmp_path / "study.sqlite")])
+    assert result.exit_code == 0, result.stderr
+    assert any(name in line for line in result.stdout.splitlines())
+
+
 def test_lists_of_runs_do_not_count_failed_ones(tmp_path: Path) -> None:
     failed = example(2, status="failed", test=0.25, kept=[0.0])
     Store(tmp_path / "study.sqlite").add([example(0, test=0.5), example(1, test=0.7), failed])

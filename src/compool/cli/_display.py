@@ -1,9 +1,19 @@
-"""Show on standard error what a command is doing: a spinner, or a progress bar during training."""
+"""Show tables, and on standard error what a command is doing: a spinner, or a progress bar during training."""
 
+import os
 from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
+
+
+def table_console() -> Console:
+    """A console for tables: as wide as the terminal; in pipes and files 160 columns, unless ``COLUMNS`` says otherwise.
+
+    Rich would take 80, where long rows wrap in the middle of numbers.
+    """
+    console = Console()
+    return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=160)
 
 
 class Display:

@@ -19,8 +19,7 @@ def list_runs(
     """List the runs of a study: one line per data set, method, recipe and seed, or every run."""
     import sys
 
-    from rich.console import Console
-
+    from compool.cli._display import table_console
     from compool.cli._runs_table import runs_table
     from compool.report.same_data import separate_data
     from compool.study.csv_files import write_csv
@@ -39,9 +38,10 @@ def list_runs(
     elif as_csv:
         write_csv(runs, sys.stdout, curves)
     else:
-        Console().print(runs_table(runs))
+        console = table_console()
+        console.print(runs_table(runs))
         for warning in separate_data(runs)[1]:
-            Console().print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
+            console.print(warning, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command("add", epilog=examples("compool add results/runs/*.csv.gz --store study.sqlite"))

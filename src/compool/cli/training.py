@@ -113,10 +113,9 @@ def run_study(
     Runs in the store are not trained again. After Ctrl-C or a crash, rerun the same command to resume, even in the
     middle of a block. The exit code is 1 if every run failed.
     """
-    from rich.console import Console
-
     from compool import study
     from compool.cli._data import find_data
+    from compool.cli._display import table_console
     from compool.cli._runs_table import runs_table
     from compool.cli.pages import report_with_status
     from compool.study import checkpoint
@@ -165,7 +164,7 @@ def run_study(
                 checkpoint.remove_stored(checkpoint.folder_of(store), study.Store(store))
         trained_on = list({variant.dataset for variant in chosen})
         trained_by = list({variant.method for variant in chosen})
-        Console().print(runs_table(list(study.Store(store).runs(trained_on, trained_by, curves=False))))
+        table_console().print(runs_table(list(study.Store(store).runs(trained_on, trained_by, curves=False))))
         if plan and log_kinds:
             print(f"logs: {log_folder(store)}")
         if with_report:
