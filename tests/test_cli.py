@@ -293,6 +293,7 @@ def test_lists_of_runs_do_not_count_failed_ones(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["runs", "--csv", "--json"], "compool: give --json or --csv, not both"),
+        (["runs", "--curves"], "compool: give --curves with --json or --csv"),
         (
             ["run", "--method", "magic"],
             "compool: method must be one of component, edgepool, gin, none, topk, sag, edge, random, or FILE.py:CLASS",

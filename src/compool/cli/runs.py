@@ -28,6 +28,8 @@ def list_runs(
 
     if as_json and as_csv:
         raise stop("give --json or --csv, not both")
+    if curves and not (as_json or as_csv):
+        raise stop("give --curves with --json or --csv")
     if not store.exists():
         raise stop(f"--store {store} does not exist; `compool run` creates it")
     runs = list(Store(store).runs(curves=curves))
