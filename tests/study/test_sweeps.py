@@ -262,6 +262,12 @@ def test_own_arguments_are_settings_of_a_sweep(tmp_path: Path) -> None:
     assert own_network.class_name("a.py:Net") == sweep.method
 
 
+@pytest.mark.parametrize("schedule", ["halving", "plateau"])
+def test_halve_is_a_setting_of_two_schedules(schedule: str) -> None:
+    (variant,) = study.variants("gin", "communities", settings=[f"schedule={schedule}", "halve=5"])
+    assert (variant.schedule, variant.halve) == (schedule, 5)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -291,6 +297,10 @@ def test_own_arguments_are_settings_of_a_sweep(tmp_path: Path) -> None:
         ),
         ("--set optimizer=lion", "optimizer must be one of adam, adamw, sgd; got 'lion'"),
         ("--set momentum=0.5", "momentum has no effect on component with communities: its optimizer is adamw"),
+        ("--set schedule=cosine --set halve=5", "halve has no effect on component with communities: its schedule is c"),
+        ("--set schedule=constant,halving --set halve=5", "halve has no effect on component with communities: its sch"),
+        ("--set in_channels=99", "'in_channels' is not a setting; the data set gives it"),
+        ("--set num_classes=77", "'num_classes' is not a setting; the data set gives it"),
         ("--set momentum=1 --set optimizer=sgd", "momentum must be at least 0 and below 1, got 1.0"),
         ("--set readout=min", "readout must be one of 'mean', 'sum', 'max', 'saturating'; got 'min'"),
     ],

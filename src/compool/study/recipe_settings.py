@@ -225,6 +225,8 @@ class Recipe:
         """Whether a setting has an effect on the recipe's network or training."""
         if setting == "momentum":
             return self.optimizer == "sgd"
+        if setting == "halve":
+            return self.schedule in ("halving", "plateau")
         if self.own_network:
             return True
         if setting in ("jump", "squash"):
@@ -248,4 +250,6 @@ def require_seed(seed: int) -> None:
 DEFAULTS = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
 _OWN_KEYS = {"own_network", "own_checksum", "arguments"}
 KEYS = {field.name for field in fields(Recipe)} - {"method", "dataset", "name"} - _OWN_KEYS
-"""The settings that ``--set`` changes."""
+"""The settings in recipe files."""
+CHANGEABLE = KEYS - {"in_channels", "num_classes"}
+"""The settings that ``--set`` changes: the data set gives the others."""

@@ -14,7 +14,7 @@ import numpy as np
 from compool._words import did_you_mean
 from compool.study import own_network
 from compool.study.recipe_files import changed_recipe
-from compool.study.recipe_settings import KEYS, Recipe, require_seed
+from compool.study.recipe_settings import CHANGEABLE, KEYS, Recipe, require_seed
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _RANGE = re.compile(rf"(log:)?({_NUMBER})\.\.({_NUMBER})")
@@ -74,9 +74,9 @@ def variants(
         key, equals, values = setting.partition("=")
         if not equals:
             raise ValueError(f"a setting must be NAME=VALUE, got {setting!r}")
-        if not (key in KEYS or (own_network.is_reference(method) and key.isidentifier())):
-            hint = did_you_mean(key, KEYS) or f"; known settings: {', '.join(sorted(KEYS))}"
-            raise ValueError(f"{key!r} is not a setting{hint}")
+        if not (key in CHANGEABLE or (own_network.is_reference(method) and key.isidentifier())):
+            hint = did_you_mean(key, CHANGEABLE) or f"; known settings: {', '.join(sorted(CHANGEABLE))}"
+            raise ValueError(f"{key!r} is not a setting{'; the data set gives it' if key in KEYS else hint}")
         if key in choices:
             raise ValueError(f"{key} is set twice; write several values as {key}=1,2")
         choices[key] = _range(key, values.strip()) or [_value(value) for value in _split(values)]
@@ -88,7 +88,8 @@ def _variant(method: str, dataset: str, name: str, chosen: dict[str, Any], chang
     variant = changed_recipe(method, dataset, name, changes | chosen)
     for key in chosen:
         if not variant.uses(key):
-            reason = f"optimizer is {variant.optimizer}" if key == "momentum" else f"layers are {variant.layers}"
+            reasons = {"momentum": f"optimizer is {variant.optimizer}", "halve": f"schedule is {variant.schedule}"}
+            reason = reasons.get(key, f"layers are {variant.layers}")
             raise ValueError(f"{key} has no effect on {method} with {dataset}: its {reason}")
     return replace(variant, name=" ".join([variant.name, *(f"{key}={value}" for key, value in chosen.items())]))
 
