@@ -262,6 +262,21 @@ def test_own_arguments_are_settings_of_a_sweep(tmp_path: Path) -> None:
     assert own_network.class_name("a.py:Net") == sweep.method
 
 
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ("0,0.0", ["0"]),
+        ("0.0,0,0.5", ["0.0", "0.5"]),
+        ("0", ["0"]),
+        ("0.0", ["0.0"]),
+    ],
+)
+def test_equal_settings_are_trained_once_under_the_first_name(values: str, names: list[str]) -> None:
+    """The names are those of stored runs, which would be trained again under others."""
+    variants = study.variants("gin", "communities", settings=[f"weight_decay={values}"])
+    assert [variant.name for variant in variants] == [f"fast weight_decay={name}" for name in names]
+
+
 @pytest.mark.parametrize("schedule", ["halving", "plateau"])
 def test_halve_is_a_setting_of_two_schedules(schedule: str) -> None:
     (variant,) = study.variants("gin", "communities", settings=[f"schedule={schedule}", "halve=5"])

@@ -49,7 +49,7 @@ def variants(
     **changes: Any,
 ) -> list[Recipe]:
     """Recipes with changed settings, one per combination of values or `trials` random ones. Their names include the
-    changes.
+    changes. Of combinations with equal settings, such as ``weight_decay=0,0.0``, the first is kept.
 
     Args:
         method: see :func:`recipe`.
@@ -81,7 +81,11 @@ def variants(
             raise ValueError(f"{key} is set twice; write several values as {key}=1,2")
         choices[key] = _range(key, values.strip()) or [_value(value) for value in _split(values)]
     combinations = _combinations(choices) if trials is None else _draws(choices, trials, seed)
-    return list(dict.fromkeys(_variant(method, dataset, name, chosen, changes) for chosen in combinations))
+    by_settings: dict[Recipe, Recipe] = {}
+    for chosen in combinations:
+        variant = _variant(method, dataset, name, chosen, changes)
+        by_settings.setdefault(replace(variant, name=""), variant)  # 0 and 0.0 are the same setting, with two names
+    return list(by_settings.values())
 
 
 def _variant(method: str, dataset: str, name: str, chosen: dict[str, Any], changes: dict[str, Any]) -> Recipe:
