@@ -37,6 +37,7 @@ NAMES = {
     ("VirtualNode", ""): "GIN with a virtual node",
     ("GIN4", ""): "GIN, 4 layers",
     ("GIN8", ""): "GIN, 8 layers",
+    ("GIN16", ""): "GIN, 16 layers",
     ("UNet", ""): "GraphUNet",
     ("SAG", ""): "SAGPooling",
     ("TopK", ""): "TopKPooling",
