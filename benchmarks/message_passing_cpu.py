@@ -1,11 +1,13 @@
 """Message-passing networks on a CPU, for `connectivity.py`: the loss and gradients of `message_passing.cpp`.
 
-The C++ file is compiled when it is first used. A step takes a quarter to an eighth of the time that it takes in torch.
+The C++ file is compiled when it is first used. A step takes a fifth to a sixth of the time that it takes with PyG's
+layers.
 """
 
 import ctypes
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 from functools import cache
@@ -26,6 +28,7 @@ FAST_MATH = (
     *("-fno-math-errno", "-ffinite-math-only"),
 )
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-mprefer-vector-width=512", *FAST_MATH, "-fopenmp")
+HIDDEN = 32
 KINDS: dict[type, int] = {networks.GCN: 0, networks.GIN4: 1, networks.GAT: 2}  # as in message_passing.cpp
 
 
@@ -35,7 +38,8 @@ def compiled() -> ctypes.CDLL:
     compiler = shutil.which("c++")
     if compiler is None:
         raise SystemExit("no C++ compiler (c++) found: install g++, or train with --device cuda")
-    key = hashlib.sha256(SOURCE.read_bytes() + " ".join(FLAGS).encode()).hexdigest()[:16]
+    built_for = " ".join((*FLAGS, platform.node()))  # -march=native: for this machine
+    key = hashlib.sha256(SOURCE.read_bytes() + built_for.encode()).hexdigest()[:16]
     library = BUILT / f"{key}.so"
     if not library.exists():
         BUILT.mkdir(parents=True, exist_ok=True)
@@ -49,6 +53,8 @@ class CompiledStack:
     """R networks of one class, and graphs that have the same edges, on a CPU."""
 
     def __init__(self, modules: list[networks.GCN], graphs: GraphSet) -> None:
+        if modules[0].first.out_features != HIDDEN:
+            raise ValueError(f"message_passing.cpp has {HIDDEN} channels, got {modules[0].first.out_features}")
         self.kind = next(kind for network, kind in KINDS.items() if type(modules[0]).layer is network.layer)
         self.depth, self.virtual = len(modules[0].layers), isinstance(modules[0], networks.VirtualNode)
         rows = [torch.cat([weight.detach().flatten() for weight in module.parameters()]) for module in modules]
