@@ -44,8 +44,9 @@ def report_study(
     ] = "",
 ) -> None:
     """Write tables, figures and a self-contained page from the runs of a study."""
+    from rich.console import Console
+
     from compool.cli._data import find_data
-    from compool.cli._display import table_console
     from compool.report import formats, tables
     from compool.report.sweeps import sweep_table
 
@@ -54,7 +55,7 @@ def report_study(
     if out is not None and out.exists() and not out.is_dir():
         raise stop(f"--out {out} is a file; give a folder")
     study, path = report_with_status(store, out, find_data(data).folder, graphs, pick, metric)
-    console = table_console()
+    console = Console() if Console().is_terminal else Console(width=160)
     for table in (*tables.tables(study), *map(sweep_table, study.sweeps)):
         if table.rows:
             console.print(formats.terminal(table))

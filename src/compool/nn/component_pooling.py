@@ -154,7 +154,8 @@ class ComponentPooling(EdgeScorer):
             batch: the graph of each node [N], sorted; by default all nodes belong to one graph.
             edge_attr: features of the edges, [E, edge_dim] if the layer has an `edge_dim`, else [E] or [E, any].
         """
-        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, self._weight(x))
+        weight = self.lin.weight if self.scorer is None and self.random is None else x
+        check_inputs(x, edge_index, batch, edge_attr, self.in_channels, self.edge_dim, weight)
         dropout = self.dropout if self.training else 0.0
         has_named_score = isinstance(self.score, str) and self.scorer is None and self.random is None and not dropout
         weighs_by_score = self.weights == "merged" and self.reduce == "score" and self.random_order is None
