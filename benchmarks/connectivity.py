@@ -1,7 +1,7 @@
 """Color-connectivity by message passing: the benchmark's baselines.
 
     python benchmarks/connectivity.py --folds 1 --epochs 5 --methods GCN          # a quick look
-    python benchmarks/connectivity.py --methods GIN8 --out out/gin8.json          # ten folds: an hour on two CPU cores
+    python benchmarks/connectivity.py --methods GIN8 --out out/gin8.json          # ten folds, one after the other
     python benchmarks/connectivity.py --device cuda --out out/connectivity.json   # all of it, on a GPU
 
 All graphs of a set have the same edges, which makes training fast. On a CPU, `message_passing.cpp` computes one graph
