@@ -21,8 +21,6 @@ _REMEDY = "save it again, or delete it if it is a cached copy"
 
 def write_arrays(path: Path, arrays: Mapping[str, Any], about: Mapping[str, str]) -> None:
     """Write arrays, notes about them and a checksum to one compressed file, completely or not at all."""
-    if "checksum" in about:
-        raise ValueError("a note cannot be called checksum, which is the file's own")
     content = dict(arrays) | {"format": FORMAT} | {f"about_{key}": value for key, value in about.items()}
     content = {key: np.asarray(value, order="C") for key, value in content.items()}  # readers reject Fortran order
     content[_CHECKSUM] = np.asarray(_checksum(content))

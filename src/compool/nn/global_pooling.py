@@ -73,10 +73,10 @@ class GlobalComponentPooling(EdgeScorer):
         if batch is None:
             batch = torch.zeros(num_nodes, dtype=torch.long, device=x.device)
             batch_size = 1 if batch_size is None else batch_size
-        batch_size = check_graph_ids(batch, batch_size)
-        if not torch.compiler.is_compiling() and not x.is_cuda:  # reading the edges would synchronise with the GPU
+        elif not torch.compiler.is_compiling() and not x.is_cuda:  # reading the edges would synchronise with the GPU
             check_range(edge_index, num_nodes)
             check_crossing(batch, edge_index)
+        batch_size = check_graph_ids(batch, batch_size)
 
         edge_score, x = self._score(x, edge_index, edge_attr)
         counted = ops.select(edge_score, edge_index, num_nodes, -torch.inf).counted
