@@ -73,10 +73,11 @@ class GlobalComponentPooling(EdgeScorer):
         if batch is None:
             batch = torch.zeros(num_nodes, dtype=torch.long, device=x.device)
             batch_size = 1 if batch_size is None else batch_size
-        elif not torch.compiler.is_compiling() and not x.is_cuda:  # reading the edges would synchronise with the GPU
+        batch_size = check_graph_ids(batch, batch_size)
+        # Reading the edges would synchronise with a GPU
+        if batch_size > 1 and not torch.compiler.is_compiling() and not x.is_cuda:
             check_range(edge_index, num_nodes)
             check_crossing(batch, edge_index)
-        batch_size = check_graph_ids(batch, batch_size)
 
         edge_score, x = self._score(x, edge_index, edge_attr)
         counted = ops.select(edge_score, edge_index, num_nodes, -torch.inf).counted
